@@ -1,0 +1,38 @@
+"""What every refusal in the house has in common: one sentence, and the next step."""
+
+from collections.abc import Sequence
+
+
+class NightdeskError(Exception):
+    """Something was refused. `problem` says what in one sentence, `next_step` what to do about it."""
+
+    def __init__(self, problem: str, next_step: str = "") -> None:
+        super().__init__(f"{problem} {next_step}".strip())
+        self.problem = problem
+        self.next_step = next_step
+
+
+class Invalid(NightdeskError):
+    """Input with one or more faults; each fault is a path and what is wrong there."""
+
+    def __init__(self, problem: str, faults: Sequence[tuple[str, str]], next_step: str = "") -> None:
+        listed = "; ".join(f"{path}: {fault}" if path else fault for path, fault in faults)
+        super().__init__(f"{problem} ({listed})." if listed else problem, next_step)
+        self.heading = problem
+        self.faults = tuple(faults)
+
+
+class NotFound(NightdeskError):
+    """The named thing does not exist, or is not yours to see."""
+
+
+class Conflict(NightdeskError):
+    """The request contradicts what is already stored. `differs` names the paths that differ."""
+
+    def __init__(self, problem: str, next_step: str = "", differs: Sequence[str] = ()) -> None:
+        super().__init__(problem, next_step)
+        self.differs = tuple(differs)
+
+
+class Unavailable(NightdeskError):
+    """The database or the disk cannot take this now; nothing was stored, and it may be tried again."""
