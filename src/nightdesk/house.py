@@ -1,0 +1,45 @@
+"""The house, opened: a folder with its settings, playbooks and database, handed to the rooms as one object."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from nightdesk.clock import Clock, SystemClock
+from nightdesk.engine import Dispatcher, prepare
+from nightdesk.playbook import Registry, load_registry
+from nightdesk.settings import Settings, database_url, load_settings
+from nightdesk.store import Database, migrate, open_database, pending_migrations
+
+
+@dataclass(frozen=True)
+class House:
+    home: Path
+    settings: Settings
+    db: Database
+    registry: Registry
+    dispatcher: Dispatcher
+    clock: Clock
+
+    @property
+    def url(self) -> str:
+        return database_url(self.settings, self.home)
+
+    def close(self) -> None:
+        self.dispatcher.close()
+        self.db.close()
+
+
+def home_folder() -> Path:
+    return Path(os.environ.get("NIGHTDESK_HOME") or ".").absolute()
+
+
+def open_house(home: Path | None = None, *, clock: Clock | None = None, patience_seconds: int | None = None) -> House:
+    """Open the house at `home` (default: $NIGHTDESK_HOME, else here), bringing its tables up to date."""
+    home = home or home_folder()
+    settings = load_settings(home)
+    url = database_url(settings, home)
+    db = open_database(url, patience_seconds=patience_seconds or settings.database.patience_seconds)
+    if pending_migrations(db):
+        prepare(url)
+        migrate(db)
+    return House(home, settings, db, load_registry(home), Dispatcher(url), clock or SystemClock())

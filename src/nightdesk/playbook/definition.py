@@ -1,0 +1,107 @@
+"""The Playbook itself: what is known of one kind of work, and the checks on what goes in and comes out."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from nightdesk.canonical import Json, canonical, digest, jsonable
+from nightdesk.errors import Invalid
+from nightdesk.playbook.faults import Fault, dotted, found_by_pydantic, plain
+from nightdesk.playbook.keys import fill
+
+Run = Callable[[Any, Any], Awaitable[Any]]  # (input model, desk) -> output
+Risk = Literal["internal", "reversible", "customer", "irreversible"]
+OnCodeChange = Literal["keep", "person"]
+
+
+@dataclass(frozen=True)
+class When:
+    """When tasks run. `input` is what each tick of a cron submits."""
+
+    kind: Literal["now", "night", "cron", "after", "debounce"] = "night"
+    cron: str = ""
+    zone: str = "UTC"
+    after: str = ""
+    seconds: float = 0
+    input: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Wall-clock time of one task, tasks running at once (0: any number), and retries after a failure."""
+
+    time_seconds: float = 3600
+    concurrency: int = 0
+    retries: int = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Playbook:
+    """One kind of work. `definition` is what was stated, for the rooms that read more of it than this one."""
+
+    name: str
+    title: str
+    input: type[BaseModel]
+    output: type[BaseModel] | None
+    key: str | None
+    when: When
+    priority: int
+    sla_seconds: float | None
+    ttl_seconds: float | None
+    limits: Limits
+    risk: Risk
+    on_code_change: OnCodeChange
+    run: Run | None
+    version: str
+    source: Path | None
+    definition: dict[str, Json]
+
+    def check_input(self, raw: Json) -> Json:
+        """The input as plain JSON with its defaults filled in, or Invalid with every fault."""
+        return self._checked(self.input, raw, "input", "Correct the input and submit it again.")
+
+    def load_input(self, values: Json) -> BaseModel:
+        """The input as the model that the playbook's code receives."""
+        try:
+            return self.input.model_validate_json(canonical(values))
+        except ValidationError as error:
+            raise self._invalid("input", found_by_pydantic(error, self.input, "field")) from None
+
+    def key_for(self, values: Json) -> str:
+        """What makes two submissions the same: the key template filled in, else a digest of the whole input."""
+        return fill(self.key, values) if self.key else digest(canonical(values))
+
+    def check_output(self, value: object) -> Json:
+        """What the code returned as plain JSON, or Invalid with every fault."""
+        try:
+            raw = jsonable(value)
+        except (PydanticSerializationError, RecursionError, ValueError) as error:
+            raise self._invalid("output", [((), str(error))]) from None
+        if self.output is not None:
+            return self._checked(self.output, raw, "output")
+        faults: list[Fault] = []
+        output = plain(raw, faults)
+        if faults:
+            raise self._invalid("output", faults)
+        return output
+
+    def _checked(self, model: type[BaseModel], raw: Json, what: str, next_step: str = "") -> Json:
+        faults: list[Fault] = []
+        text = canonical(jsonable(plain(raw, faults)))
+        named = {path for path, _ in faults}
+        try:
+            checked = jsonable(model.model_validate_json(text))
+        except ValidationError as error:
+            checked = None
+            faults += [fault for fault in found_by_pydantic(error, model, "field") if fault[0] not in named]
+        if faults:
+            raise self._invalid(what, faults, next_step)
+        return checked
+
+    def _invalid(self, what: str, faults: list[Fault], next_step: str = "") -> Invalid:
+        listed = [(dotted(path), text) for path, text in faults]
+        return Invalid(f"The {what} of {self.name} is not valid", listed, next_step)

@@ -1,0 +1,42 @@
+"""Key templates: `"{asin}"`, `"{shop.name}/{day}"`. Fields and dots, and nothing else of Python's formatting."""
+
+import re
+
+from pydantic import BaseModel
+
+from nightdesk.canonical import Json, canonical, digest
+from nightdesk.playbook.faults import Fault, fields_of, hint, model_at
+
+_HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)\}")
+_LONGEST = 255  # what an Idempotency-Key may have, and short enough for every database's index
+
+
+def check_template(template: str, model: type[BaseModel], faults: list[Fault]) -> None:
+    if set(_HOLE.sub("", template)) & set("{}"):
+        faults.append((("key",), "may use braces only around a field name, as in {asin} or {shop.name}"))
+    holes = _HOLE.findall(template)
+    if not holes:
+        faults.append((("key",), "must name a field of the input, as in {asin}; else all tasks would be the same"))
+    for hole in holes:
+        _check_hole(hole, model, faults)
+
+
+def _check_hole(hole: str, model: type[BaseModel], faults: list[Fault]) -> None:
+    parts = hole.split(".")
+    for depth, part in enumerate(parts):
+        known = fields_of(model_at(model, parts[:depth]))
+        if part not in known:
+            faults.append((("key",), f"names {{{hole}}}, but `{part}` is no field of the input{hint(part, known)}"))
+            return
+
+
+def fill(template: str, values: Json) -> str:
+    """The template filled in; a key too long for an index, or that could not be shown, is replaced by its digest."""
+    key = _HOLE.sub(lambda hole: _text(values, hole[1].split(".")), template)
+    return key if 0 < len(key) <= _LONGEST and key.isprintable() else digest(key)
+
+
+def _text(value: Json, path: list[str]) -> str:
+    for part in path:
+        value = value.get(part) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else canonical(value)

@@ -1,0 +1,137 @@
+"""The task's handle, given to every playbook: its steps, its waits, its keys."""
+
+import asyncio
+import functools
+import inspect
+import time
+import typing
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+import structlog
+from pydantic import TypeAdapter
+
+from nightdesk.canonical import Json, digest
+from nightdesk.clock import Clock
+from nightdesk.work.context import StepInfo, step_in_progress
+from nightdesk.work.journal import Entry, Journal
+from nightdesk.work.pause import Pause, Wait
+
+T = TypeVar("T")
+
+
+class Desk:
+    """What a playbook's function needs to be durable, and nothing else."""
+
+    def __init__(self, task: Any, journal: Journal, pause: Pause, clock: Clock, deadline: datetime) -> None:
+        self.task_id: str = task["id"]
+        self.tenant: str = task["tenant"]
+        self.version: int = task["version"]
+        self.deadline = deadline
+        self.log = structlog.get_logger("nightdesk.playbook").bind(job_id=self.task_id)
+        self._journal = journal
+        self._pause = pause
+        self._clock = clock
+
+    async def step(self, name: str, fn: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any) -> T:
+        """Run `fn(*args, **kwargs)` and save what it returns; a step that is complete is never run again.
+
+        Arguments and the returned value travel as JSON. The value comes back as `fn`'s return annotation
+        says, on the first run as on a replay. A plain function runs in a thread.
+        """
+        await self._pause.checkpoint()
+        entry = await self._journal.enter(name, {"args": args, "kwargs": kwargs} if args or kwargs else None)
+        if entry.saved is not None and entry.is_done:
+            await asyncio.sleep(0)  # let concurrent steps be asked for in the order of the first run
+            output = entry.saved["output"]
+        else:
+            with self._pause.busy():
+                output = await self._run(entry, functools.partial(fn, *args, **kwargs))
+        result: T = _read(fn, output)
+        return result
+
+    async def ask(
+        self,
+        question: str,
+        choices: Sequence[str],
+        *,
+        timeout: timedelta | float | None = None,
+        default: str | None = None,
+        name: str = "ask",
+    ) -> str:
+        """Park until a person has chosen, or until the timeout, which answers with the default."""
+        if not choices or (timeout is not None and default not in choices):
+            raise ValueError("desk.ask needs choices, and a default among them when it has a timeout.")
+        until = None if timeout is None else self._clock.now() + _as_delta(timeout)
+        asked = {"question": question, "choices": list(choices)}
+        return str(await self._wait("person", name, asked, until, default))
+
+    async def sleep_until(self, moment: datetime, *, name: str = "sleep") -> None:
+        """Park until the moment. The moment of the first run stands, whatever a replay computes."""
+        await self._wait("time", name, None, moment, None)
+
+    def key(self, *parts: str) -> str:
+        """The idempotency key for a write outside: the same in every attempt, another in every version."""
+        return digest(self.task_id, str(self.version), *parts)[:32]
+
+    async def _wait(self, kind: str, name: str, asked: Json, until: datetime | None, at_last: Json) -> Json:
+        """Wait for something from outside in a row of the journal; when the time comes, answer with `at_last`."""
+        terms = {"until": until.isoformat() if until else None, "default": at_last}
+        entry = await self._journal.enter(name, asked, terms=terms)
+        if entry.saved is not None and entry.is_done:
+            return entry.saved["output"]
+        stored = await self._journal.wait(entry)
+        due = datetime.fromisoformat(stored["until"]) if stored["until"] else None
+        if due is None or due > self._clock.now():
+            await self._pause.park(Wait(kind, due))
+        await self._journal.start(entry)
+        return await self._journal.complete(entry, stored["default"])
+
+    async def _run(self, entry: Entry, call: Callable[[], Any]) -> Json:
+        attempt = await self._journal.start(entry)
+        mark = step_in_progress.set(StepInfo(entry.step, entry.occurrence, attempt))
+        log = self.log.bind(step=entry.step, attempt=attempt)
+        began = time.monotonic()
+        try:
+            value = await _call(call)
+        except Exception as error:
+            await self._journal.fail(entry, error)
+            log.warning("step failed", status="failed", duration_ms=_since(began), error=str(error))
+            raise
+        finally:
+            step_in_progress.reset(mark)
+        output = await self._journal.complete(entry, value)
+        log.info("step done", status="done", duration_ms=_since(began))
+        return output
+
+
+async def _call(call: Callable[[], Any]) -> Any:
+    """Await a coroutine function; run a plain one in a thread, where it may block."""
+    if inspect.iscoroutinefunction(call):
+        return await call()
+    value = await asyncio.to_thread(call)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _read(fn: Callable[..., Any], output: Json) -> Any:
+    """The output as the function's return annotation has it; without one, as plain JSON."""
+    adapter = _adapter(getattr(fn, "__func__", fn))
+    return adapter.validate_python(output) if adapter else output
+
+
+@functools.lru_cache(maxsize=1024)
+def _adapter(fn: Callable[..., Any]) -> TypeAdapter[Any] | None:
+    try:
+        hint = typing.get_type_hints(fn).get("return", Any)
+    except (NameError, TypeError):  # an annotation that means nothing here, or no annotations at all
+        return None
+    return None if hint in (Any, type(None)) or isinstance(hint, TypeVar) else TypeAdapter(hint)
+
+
+def _as_delta(timeout: timedelta | float) -> timedelta:
+    return timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
+
+
+def _since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

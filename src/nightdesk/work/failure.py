@@ -1,0 +1,68 @@
+"""Failures, told apart by what happens next: try again, ask a person, give up."""
+
+import random
+import traceback
+from typing import Literal
+
+import httpx
+
+from nightdesk.canonical import Json
+from nightdesk.errors import Invalid
+
+FailureClass = Literal["transient", "person", "overrun", "poison", "bug", "refused"]
+
+RETRY_SECONDS = (1.0, 4.0, 16.0, 60.0)
+_TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504, 529}
+_LONGEST_TRACEBACK = 20_000
+
+
+class RetryLater(Exception):
+    """The other side could not do it now. The task is tried again, three times by default."""
+
+
+class AskPerson(Exception):
+    """Only a person can decide this. The task goes to the desk with the reason; it is not retried."""
+
+
+class GiveUp(Exception):
+    """It will never work. The task becomes a dead letter at once."""
+
+
+class Overrun(Exception):
+    """A limit of time was reached. What is done is kept."""
+
+
+def classify(error: BaseException) -> FailureClass:
+    match error:
+        case AskPerson() | Invalid():
+            return "person"
+        case GiveUp():
+            return "refused"
+        case Overrun():
+            return "overrun"
+        case RetryLater() | TimeoutError() | ConnectionError() | httpx.TransportError():
+            return "transient"
+    return "transient" if _status(error) in _TRANSIENT_STATUS else "bug"
+
+
+def retry_delay(failures: int, rng: random.Random) -> float:
+    """Full jitter: anything from nothing to 1, 4, 16 or 60 s, so that failures do not return in step."""
+    return rng.uniform(0, RETRY_SECONDS[min(failures, len(RETRY_SECONDS)) - 1])
+
+
+def describe(error: BaseException, step: str | None = None) -> Json:
+    """What a dead letter keeps of an error."""
+    text = "".join(traceback.format_exception(error))
+    return {
+        "class": classify(error),
+        "type": type(error).__qualname__,
+        "message": str(error) or type(error).__qualname__,
+        "step": step,
+        "traceback": text[-_LONGEST_TRACEBACK:],
+    }
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that the error of an SDK or of httpx carries, if it carries one."""
+    found = getattr(error, "status_code", None) or getattr(getattr(error, "response", None), "status_code", None)
+    return found if isinstance(found, int) else None

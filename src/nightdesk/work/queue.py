@@ -1,0 +1,49 @@
+"""Putting a task's next leg on the queue: when, and behind whom.
+
+Fairness is an order, not a machine. Within a priority each flow (tenant and playbook) counts its own tasks:
+a new one ranks one behind the flow's last, or one behind the front of the queue if the flow has none
+waiting. So ten thousand tasks of one flow and one of another interleave, at the cost of two index probes.
+"""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from nightdesk.house import House
+from nightdesk.store import tasks
+from nightdesk.work.states import Task
+
+
+_FLOW = {name: sa.bindparam(name) for name in ("tenant", "playbook", "priority")}
+_FRONT = sa.select(sa.func.min(tasks.c.rank)).where(
+    tasks.c.rank.is_not(None), tasks.c.priority == _FLOW["priority"]
+)
+_OWN = sa.select(sa.func.max(tasks.c.rank)).where(
+    tasks.c.rank.is_not(None), *(tasks.c[name] == value for name, value in _FLOW.items())
+)
+_RANKS = sa.select(_FRONT.scalar_subquery(), _OWN.scalar_subquery())
+
+
+def fair_rank(conn: sa.Connection, task: Task) -> int:
+    """One behind the last task of the same flow that is queued, or behind the front of the queue."""
+    front, own = conn.execute(_RANKS, {name: task[name] for name in _FLOW}).one()
+    return max(front or 0, own or 0) + 1
+
+
+def dispatch_next(house: House, conn: sa.Connection, task: Task, delay_seconds: float = 0) -> dict[str, Any]:
+    """Queue the leg after the task's present one; the answer is the columns to store with it.
+
+    A delayed leg holds no rank: it is not in the line yet, and must not count as its front.
+    """
+    leg = task["leg"] + 1
+    rank = fair_rank(conn, task)
+    house.dispatcher.enqueue(
+        conn, task["id"], leg, priority=task["priority"], rank=rank, delay_seconds=delay_seconds
+    )
+    return {"leg": leg, "rank": None if delay_seconds > 0 else rank}
+
+
+def wake(house: House, conn: sa.Connection, task: Task) -> None:
+    """What a waiting task waited for has come: queue its next leg. It is `waiting` until that leg starts."""
+    columns = dispatch_next(house, conn, task) | {"wake_at": None, "updated_at": house.clock.now()}
+    conn.execute(tasks.update().where(tasks.c.id == task["id"]), columns)

@@ -1,0 +1,127 @@
+"""A worker process: one slot, the legs it runs, and the services that go on beside them."""
+
+import signal
+import threading
+from datetime import datetime
+
+import structlog
+
+from nightdesk.engine.runtime import Runtime
+from nightdesk.engine.services import Service
+from nightdesk.engine.slots import acquire, release
+from nightdesk.engine.takeover import take_over
+from nightdesk.engine.watchdog import Heartbeat, Watchdog
+from nightdesk.guard.disk import DiskGuard
+from nightdesk.guard.switches import Switchboard
+from nightdesk.house import House
+from nightdesk.intake import Submission, submit
+from nightdesk.store import open_database
+from nightdesk.watch import audit, courier
+from nightdesk.work import sweeper
+from nightdesk.work.leg import Legs
+
+_log = structlog.get_logger("nightdesk.worker")
+# After the legs were told to leave, how long their last writes may take.
+_LAST_WRITES_SECONDS = 2.0
+
+
+class Worker:
+    def __init__(self, house: House) -> None:
+        self._house = house
+        settings = house.settings.worker
+        self._fresh = open_database(house.url, pooled=False, patience_seconds=settings.lease_seconds // 3)
+        self.slot = acquire(self._fresh, settings.lease_seconds)
+        self._switchboard = Switchboard(house.db)
+        disk = DiskGuard(house.home, house.settings.disk)
+        self._legs = Legs(house, self.slot, self._switchboard, disk)
+        self._runtime = Runtime(house.url, self.slot, settings, self._legs.run, self._tick)
+        self._services = self._make_services()
+
+    def start(self) -> None:
+        self._switchboard.refresh()
+        crons = [(p.name, p.when.cron, p.when.zone) for p in self._house.registry if p.when.kind == "cron"]
+        self._runtime.launch(crons)
+        for service in self._services:
+            service.start()
+        _log.info("worker started", slot=self.slot.name, executor=self.slot.executor_id)
+
+    def stop(self) -> None:
+        """Claim nothing more; let legs finish for a while, then hand the rest back; leave the slot."""
+        drain = self._house.settings.worker.drain_seconds
+        self._legs.close_door()
+        leave = threading.Timer(drain, self._legs.leave)
+        leave.start()
+        self._runtime.stop(drain + _LAST_WRITES_SECONDS)
+        leave.cancel()
+        for service in self._services:
+            service.stop(wait_seconds=1)
+        release(self._fresh, self.slot)
+        self._fresh.close()
+        _log.info("worker stopped", slot=self.slot.name)
+
+    def _make_services(self) -> list[Service]:
+        house, settings = self._house, self._house.settings
+        probe = Heartbeat("queue-probe", self._runtime.probe)
+        turn = Heartbeat("loop-probe", lambda: self._runtime.loop_answers(settings.worker.stall_seconds * 2.0))
+        watchdog = Watchdog(
+            self._fresh,
+            self.slot,
+            lease_seconds=settings.worker.lease_seconds,
+            stall_seconds=settings.worker.stall_seconds,
+            stalls={
+                "the store": house.db.stalled_for,
+                "the queue": probe.stalled_for,
+                "the event loop": turn.stalled_for,
+            },
+        )
+        head_file = house.home / settings.audit.head_file
+        return [
+            watchdog.service,
+            probe.service,
+            turn.service,
+            Service("switches", 0.5, self._switchboard.refresh),
+            Service("takeover", settings.worker.lease_seconds / 3, lambda: self._take_over(watchdog)),
+            Service("sweep", 1.0, self._sweep),
+            Service("mend", 30.0, lambda: sweeper.requeue_broken(house)),
+            Service("forget", 60.0, lambda: sweeper.forget(house)),
+            Service("seal", settings.audit.seal_seconds, lambda: audit.seal(house.db, house.clock, head_file)),
+            Service("courier", 1.0, self._deliver),
+        ]
+
+    def _take_over(self, watchdog: Watchdog) -> None:
+        client = self._house.dispatcher.client
+        taken = take_over(self._house.db, client, self.slot, trust_leases=watchdog.trusts_leases())
+        if taken:
+            _log.info("legs taken over from dead workers", count=taken)
+
+    def _sweep(self) -> None:
+        sweeper.expire(self._house)
+        sweeper.wake_switched_on(self._house, self._switchboard)
+        sweeper.wake_turns_left(self._house)
+
+    def _deliver(self) -> None:
+        house, settings = self._house, self._house.settings.callbacks
+        courier.deliver_due(
+            house.db,
+            house.clock,
+            courier.callback_secret(house.home),
+            timeout=settings.timeout_seconds,
+            longest_pause=settings.longest_pause_seconds,
+        )
+
+    def _tick(self, playbook: str, at: datetime) -> None:
+        """A cron line fired: submit the playbook's stated input, keyed by the moment, so that it counts once."""
+        stated = self._house.registry.get(playbook).when.input
+        submit(self._house, Submission(playbook, stated, key=at.isoformat()), actor="cron")
+
+
+def run_worker(house: House) -> int:
+    """Work until SIGTERM or SIGINT."""
+    done = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: done.set())
+    worker = Worker(house)
+    worker.start()
+    done.wait()
+    worker.stop()
+    return 0
