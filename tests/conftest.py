@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.postgres import PostgresServer
 from tests.support.processes import Processes
+from tests.support.scene import Scene
 
 if TYPE_CHECKING:
     from nightdesk.house import House
@@ -53,7 +54,7 @@ def _postgres_template(postgres_server: PostgresServer) -> str:
 
 
 @pytest.fixture(scope="session")
-def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("template") / "nightdesk.db"
     _bring_up_to_date(f"sqlite:///{file}")
     return file
@@ -70,9 +71,9 @@ def _bring_up_to_date(url: str) -> None:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path, _sqlite_template: Path) -> str:
+def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
     """A migrated SQLite database of this test's own."""
-    return f"sqlite:///{shutil.copy(_sqlite_template, tmp_path / 'nightdesk.db')}"
+    return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'nightdesk.db')}"
 
 
 @pytest.fixture
@@ -125,6 +126,26 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
     started = Processes(logs)
     yield started
     started.close()
+
+
+@pytest.fixture
+def scene(house_folder: Path, processes: Processes, tmp_path: Path) -> "Iterator[Scene]":
+    """A house on either database, the real program, and the drill's log."""
+    from nightdesk.house import open_house
+
+    house = open_house(house_folder)
+    yield Scene(house, processes, tmp_path / "drill.log")
+    house.close()
+
+
+@pytest.fixture
+def own_postgres_scene(own_postgres: PostgresServer, processes: Processes, tmp_path: Path) -> "Iterator[Scene]":
+    """The same on a Postgres server that the test may stop and kill."""
+    from nightdesk.house import open_house
+
+    house = open_house(make_house_folder(tmp_path / "house", own_postgres.create_database("house")))
+    yield Scene(house, processes, tmp_path / "drill.log")
+    house.close()
 
 
 def make_house_folder(folder: Path, database_url: str) -> Path:

@@ -18,6 +18,16 @@ def jsonable(value: object) -> Json:
     return _clean(to_jsonable_python(value, by_alias=True))
 
 
+def shown_as_json(value: object) -> Json:
+    """The same for a value that is only to be looked at: what JSON cannot hold is named by its type."""
+    return _clean(to_jsonable_python(value, by_alias=True, fallback=lambda other: f"<{type(other).__qualname__}>"))
+
+
+def storable(text: str) -> str:
+    """The text without what a database's text cannot hold: NUL and lone surrogates become U+FFFD."""
+    return _LONE_SURROGATE.sub("\ufffd", text).replace("\0", "\ufffd")
+
+
 def _clean(value: Json) -> Json:
     if isinstance(value, str):
         return value if value.isascii() else _LONE_SURROGATE.sub("\ufffd", value)

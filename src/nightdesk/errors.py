@@ -22,6 +22,10 @@ class Invalid(NightdeskError):
         self.faults = tuple(faults)
 
 
+class Untimely(Invalid):
+    """Nothing is wrong with the input but that it comes at this time."""
+
+
 class NotFound(NightdeskError):
     """The named thing does not exist, or is not yours to see."""
 
@@ -36,3 +40,7 @@ class Conflict(NightdeskError):
 
 class Unavailable(NightdeskError):
     """The database or the disk cannot take this now; nothing was stored, and it may be tried again."""
+
+
+class DiskFull(Unavailable):
+    """So little space is left that nothing more is accepted."""

@@ -4,8 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from nightdesk.clock import Clock, SystemClock
 from nightdesk.engine import Dispatcher, prepare
+from nightdesk.guard.disk import DiskGuard
 from nightdesk.playbook import Registry, load_registry
 from nightdesk.settings import Settings, database_url, load_settings
 from nightdesk.store import Database, migrate, open_database, pending_migrations
@@ -19,6 +22,7 @@ class House:
     registry: Registry
     dispatcher: Dispatcher
     clock: Clock
+    disk: DiskGuard
 
     @property
     def url(self) -> str:
@@ -42,4 +46,19 @@ def open_house(home: Path | None = None, *, clock: Clock | None = None, patience
     if pending_migrations(db):
         prepare(url)
         migrate(db)
-    return House(home, settings, db, load_registry(home), Dispatcher(url), clock or SystemClock())
+    return House(
+        home=home,
+        settings=settings,
+        db=db,
+        registry=load_registry(home),
+        dispatcher=Dispatcher(url),
+        clock=clock or SystemClock(),
+        disk=DiskGuard(_folder_of(url, home), settings.disk),
+    )
+
+
+def _folder_of(url: str, home: Path) -> Path:
+    """Where the data lies, as far as this machine can see: SQLite's file, else the house itself."""
+    database = sa.make_url(url)
+    is_file = database.get_backend_name() == "sqlite" and database.database
+    return Path(str(database.database)).parent if is_file else home

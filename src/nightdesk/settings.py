@@ -20,52 +20,68 @@ class _Section(BaseModel):
 
 
 class DatabaseSettings(_Section):
-    url: str = Field("", description="Database address; empty means the file nightdesk.db in the house.")
-    patience_seconds: int = Field(30, ge=1, le=300, description="Longest wait for a connection, a lock, a statement.")
+    url: str = Field(default="", description="Database address; empty means the file nightdesk.db in the house.")
+    patience_seconds: int = Field(
+        default=30, ge=1, le=300, description="Longest wait for a connection, a lock, a statement."
+    )
 
 
 class WorkerSettings(_Section):
-    concurrency: int = Field(50, ge=1, le=1000, description="Legs that one worker process runs at once.")
-    poll_seconds: float = Field(0.1, ge=0.01, le=10, description="How often a worker looks for work.")
-    drain_seconds: float = Field(6.0, ge=0, le=8, description="On SIGTERM, how long legs may finish before parking.")
-    lease_seconds: int = Field(15, ge=3, le=120, description="A worker silent for this long is taken for dead.")
-    stall_seconds: int = Field(60, ge=10, le=600, description="Without progress for this long a worker ends itself.")
-    dispatches: int = Field(5, ge=1, le=20, description="Starts without progress before a task is a dead letter.")
+    concurrency: int = Field(default=50, ge=1, le=1000, description="Legs that one worker process runs at once.")
+    poll_seconds: float = Field(default=0.1, ge=0.01, le=10, description="How often a worker looks for work.")
+    drain_seconds: float = Field(
+        default=6.0, ge=0, le=8, description="On SIGTERM, how long legs may finish before parking."
+    )
+    lease_seconds: int = Field(default=15, ge=3, le=120, description="A worker silent for this long is taken for dead.")
+    stall_seconds: int = Field(
+        default=60, ge=10, le=600, description="Without progress for this long a worker ends itself."
+    )
+    dispatches: int = Field(
+        default=5, ge=1, le=20, description="Starts without progress before a task is a dead letter."
+    )
 
 
 class ApiSettings(_Section):
-    host: str = Field("127.0.0.1", description="Address that the web process listens on.")
-    port: int = Field(8484, ge=0, le=65535, description="Port that the web process listens on.")
-    max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest request body.")
-    max_depth: int = Field(64, ge=4, le=200, description="Deepest nesting of JSON in a request.")
-    require_idempotency_key: bool = Field(True, description="Whether POST /v1/tasks needs an Idempotency-Key header.")
-    idempotency_hours: int = Field(24, ge=1, description="How long an answer can be replayed.")
+    host: str = Field(default="127.0.0.1", description="Address that the web process listens on.")
+    port: int = Field(default=8484, ge=0, le=65535, description="Port that the web process listens on.")
+    max_body_bytes: int = Field(default=1_048_576, ge=1024, description="Largest request body.")
+    max_depth: int = Field(default=64, ge=4, le=200, description="Deepest nesting of JSON in a request.")
+    require_idempotency_key: bool = Field(
+        default=True, description="Whether POST /v1/tasks needs an Idempotency-Key header."
+    )
+    idempotency_hours: int = Field(default=24, ge=1, description="How long an answer can be replayed.")
 
 
 class LimitSettings(_Section):
     tenants: dict[str, int] = Field(default_factory=dict, description="Legs running at once, per tenant by name.")
     playbooks: dict[str, int] = Field(default_factory=dict, description="The same per playbook; overrides its own.")
-    tenant: int = Field(0, ge=0, description="The limit for tenants that are not named; 0 means none.")
+    tenant: int = Field(default=0, ge=0, description="The limit for tenants that are not named; 0 means none.")
 
 
 class DiskSettings(_Section):
-    warn_percent: float = Field(15, ge=0, le=100, description="Free space under which doctor and the log warn.")
-    stop_percent: float = Field(10, ge=0, le=100, description="Free space under which intake may stop; see stop_mb.")
-    stop_mb: int = Field(500, ge=0, description="Intake stops when free space is under both stop_percent and this.")
+    warn_percent: float = Field(default=15, ge=0, le=100, description="Free space under which doctor and the log warn.")
+    stop_percent: float = Field(
+        default=10, ge=0, le=100, description="Free space under which intake may stop; see stop_mb."
+    )
+    stop_mb: int = Field(
+        default=500, ge=0, description="Intake stops when free space is under both stop_percent and this."
+    )
 
 
 class CallbackSettings(_Section):
-    timeout_seconds: float = Field(10, gt=0, le=60, description="Longest wait for a callback's receiver.")
-    longest_pause_seconds: int = Field(3600, ge=1, description="Longest pause between two tries of a callback.")
+    timeout_seconds: float = Field(default=10, gt=0, le=60, description="Longest wait for a callback's receiver.")
+    longest_pause_seconds: int = Field(default=3600, ge=1, description="Longest pause between two tries of a callback.")
 
 
 class AuditSettings(_Section):
-    seal_seconds: float = Field(1.0, gt=0, le=60, description="How often new events are chained.")
-    head_file: str = Field("audit.head", description="Where the chain's head is kept, relative to the house.")
+    seal_seconds: float = Field(default=1.0, gt=0, le=60, description="How often new events are chained.")
+    head_file: str = Field(default="audit.head", description="Where the chain's head is kept, relative to the house.")
 
 
 class LogSettings(_Section):
-    level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Lowest level that is written.")
+    level: str = Field(
+        default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="Lowest level that is written."
+    )
 
 
 class Settings(_Section):

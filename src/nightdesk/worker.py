@@ -4,23 +4,22 @@ import signal
 import threading
 from datetime import datetime
 
-import structlog
-
 from nightdesk.engine.runtime import Runtime
 from nightdesk.engine.services import Service
 from nightdesk.engine.slots import acquire, release
 from nightdesk.engine.takeover import take_over
 from nightdesk.engine.watchdog import Heartbeat, Watchdog
-from nightdesk.guard.disk import DiskGuard
+from nightdesk.errors import NightdeskError
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.intake import Submission, submit
 from nightdesk.store import open_database
 from nightdesk.watch import audit, courier
+from nightdesk.watch.logs import get_logger
 from nightdesk.work import sweeper
 from nightdesk.work.leg import Legs
 
-_log = structlog.get_logger("nightdesk.worker")
+_log = get_logger("nightdesk.worker")
 # After the legs were told to leave, how long their last writes may take.
 _LAST_WRITES_SECONDS = 2.0
 
@@ -32,8 +31,7 @@ class Worker:
         self._fresh = open_database(house.url, pooled=False, patience_seconds=settings.lease_seconds // 3)
         self.slot = acquire(self._fresh, settings.lease_seconds)
         self._switchboard = Switchboard(house.db)
-        disk = DiskGuard(house.home, house.settings.disk)
-        self._legs = Legs(house, self.slot, self._switchboard, disk)
+        self._legs = Legs(house, self.slot, self._switchboard)
         self._runtime = Runtime(house.url, self.slot, settings, self._legs.run, self._tick)
         self._services = self._make_services()
 
@@ -43,7 +41,7 @@ class Worker:
         self._runtime.launch(crons)
         for service in self._services:
             service.start()
-        _log.info("worker started", slot=self.slot.name, executor=self.slot.executor_id)
+        _log.info("The worker has started.", action="start", slot=self.slot.name, executor=self.slot.executor_id)
 
     def stop(self) -> None:
         """Claim nothing more; let legs finish for a while, then hand the rest back; leave the slot."""
@@ -57,7 +55,7 @@ class Worker:
             service.stop(wait_seconds=1)
         release(self._fresh, self.slot)
         self._fresh.close()
-        _log.info("worker stopped", slot=self.slot.name)
+        _log.info("The worker has stopped.", action="stop", slot=self.slot.name)
 
     def _make_services(self) -> list[Service]:
         house, settings = self._house, self._house.settings
@@ -92,7 +90,7 @@ class Worker:
         client = self._house.dispatcher.client
         taken = take_over(self._house.db, client, self.slot, trust_leases=watchdog.trusts_leases())
         if taken:
-            _log.info("legs taken over from dead workers", count=taken)
+            _log.info("Legs of dead workers are back on the queue.", action="takeover", count=taken)
 
     def _sweep(self) -> None:
         sweeper.expire(self._house)
@@ -112,7 +110,11 @@ class Worker:
     def _tick(self, playbook: str, at: datetime) -> None:
         """A cron line fired: submit the playbook's stated input, keyed by the moment, so that it counts once."""
         stated = self._house.registry.get(playbook).when.input
-        submit(self._house, Submission(playbook, stated, key=at.isoformat()), actor="cron")
+        try:
+            submit(self._house, Submission(playbook, stated, key=at.isoformat()), actor="cron")
+        except NightdeskError as error:
+            _log.error("A cron line's task was refused.", action="tick", playbook=playbook, error=str(error))
+            raise
 
 
 def run_worker(house: House) -> int:

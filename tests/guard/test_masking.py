@@ -38,12 +38,15 @@ _KEY_CHARACTERS = string.ascii_letters + string.digits
         ("Bearer abcdefgh.12345678", "Bearer [secret]"),
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: [secret]"),
         ("password=hunter2&user=jo", "password=[secret]&user=jo"),
-        ("PGPASSWORD='a b' psql", "PGPASSWORD=[secret] psql"),
-        ('{"api_key": "a \\"b\\" c", "n": 1}', '{"api_key": [secret], "n": 1}'),
-        (r"{\"client_secret\": \"abc\", \"n\": 1}", r"{\"client_secret\": [secret], \"n\": 1}"),
-        ("postgresql://bob:s3cret@db.example/x", "postgresql://[secret]@db.example/x"),
+        ("PGPASSWORD='a b' psql", "PGPASSWORD=[secret] psql"),  # pragma: allowlist secret
+        ('{"api_key": "a \\"b\\" c", "n": 1}', '{"api_key": [secret], "n": 1}'),  # pragma: allowlist secret
+        (
+            r"{\"client_secret\": \"abc\", \"n\": 1}",
+            r"{\"client_secret\": [secret], \"n\": 1}",
+        ),  # pragma: allowlist secret
+        ("postgresql://bob:s3cret@db.example/x", "postgresql://[secret]@db.example/x"),  # pragma: allowlist secret
         ("?access_token=abc123#top", "?access_token=[secret]"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----", "[secret]"),
+        ("-----BEGIN EC PRIVATE KEY-----\nMI\n-----END EC PRIVATE KEY-----", "[secret]"),  # pragma: allowlist secret
     ],
 )
 def test_what_is_personal_or_secret_is_masked(text: str, masked: str) -> None:

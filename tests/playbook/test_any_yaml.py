@@ -66,7 +66,7 @@ def read_definition(stated: dict[str, Any]) -> Playbook | Invalid:
     return read(yaml.safe_dump({"name": "x", **stated}, allow_unicode=True).encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(st.dictionaries(st.sampled_from([*KEYS, "nmae"]), VALUE, max_size=4))
 @example({"key": "{a}", "input": {"a": "int"}, "when": {"cron": "@daily", "input": {"a": 1}}})
 def test_any_definition(stated: dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ def test_any_bytes(content: bytes) -> None:
     assert isinstance(read(content), Playbook | Invalid)
 
 
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     st.dictionaries(st.sampled_from("abc"), TYPE, max_size=3),
     st.dictionaries(st.sampled_from("abc"), VALUE, max_size=3) | VALUE,

@@ -170,7 +170,8 @@ def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_no_playbook_at_all(tmp_path: Path, content: bytes, fault: str) -> None:
     write_yaml(tmp_path, "").write_bytes(content)
-    assert refused(tmp_path)[0].replace(X, "").strip() == fault
+    [found] = refused(tmp_path)
+    assert found.replace(X, "").strip() == fault
 
 
 def test_aliases_are_refused_before_they_can_grow(tmp_path: Path) -> None:

@@ -12,12 +12,10 @@ from nightdesk.canonical import Json
 from nightdesk.clock import SetClock
 from nightdesk.engine.dispatch import LEG
 from nightdesk.engine.slots import Slot, acquire
-from nightdesk.guard.disk import DiskGuard
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.intake import Receipt, Submission, submit
 from nightdesk.playbook import Registry, playbook
-from nightdesk.settings import DiskSettings
 from nightdesk.store import tasks
 from nightdesk.work import Desk, sweeper
 from nightdesk.work.insight import find_task
@@ -25,7 +23,6 @@ from nightdesk.work.leg import Legs
 
 Body = Callable[[Any, Desk], Awaitable[Any]]
 START = datetime(2026, 1, 31, 22, 0, tzinfo=UTC)
-ALWAYS_ENOUGH = DiskSettings(stop_percent=0, stop_mb=0)
 
 
 class Hand:
@@ -105,7 +102,7 @@ class Hand:
         self.run_all()
 
     def legs(self) -> Legs:
-        return Legs(self.house, self.slot, self.switchboard, DiskGuard(self.house.home, ALWAYS_ENOUGH))
+        return Legs(self.house, self.slot, self.switchboard)
 
     def _is_due(self, task_id: str, leg: int) -> bool:
         with self.house.db.read() as conn:

@@ -74,7 +74,7 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
                 return False
             return True
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        def log_message(self, format: str, *args: object) -> None:
             """Nothing: the tests look at `deliveries`."""
 
     return Handler

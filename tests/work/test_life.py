@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from nightdesk.errors import Conflict, Invalid, NotFound
 from nightdesk.guard.switches import clear_switch, set_switch
 from nightdesk.store import events, notices, runs
-from nightdesk.work import AskPerson, Desk, GiveUp, RetryLater, current_step, dead
+from nightdesk.work import AskPerson, Desk, GiveUp, RetryLater, current_step, dead, sweeper
 from nightdesk.work.insight import history
 from nightdesk.work.tasks import answer, cancel
 from tests.support.hand import START, Body, Hand
@@ -236,12 +236,14 @@ def test_a_question_parks_the_task_until_a_person_answers(hand: Hand) -> None:
     task = hand.submit("job", {"name": "a"}).id
     hand.run_all()
     assert hand.state(task) == "waiting:person"
+    asked = {"step": "ask", "question": "Raise the cap?", "choices": ["yes", "no"], "until": None, "default": None}
+    assert hand.task(task)["questions"] == [asked]
     with pytest.raises(Invalid, match="yes, no"):
         answer(hand.house, task, "maybe", actor="me")
     answer(hand.house, task, "yes", actor="me")
     hand.run_all()
     assert (hand.state(task), hand.task(task)["result"]) == ("done", "yes")
-    with pytest.raises(NotFound):
+    with pytest.raises(Conflict):
         answer(hand.house, task, "yes", actor="me")
 
 
@@ -312,7 +314,7 @@ def test_steps_run_concurrently_and_each_once(hand: Hand) -> None:
 
         met = await asyncio.gather(desk.step("meet", meet, "a"), desk.step("meet", meet, "b"))
         await desk.ask("go on?", ["yes"])
-        return met
+        return list(met)
 
     hand.have(body)
     task = hand.submit("job", {"name": "a"}).id
@@ -414,3 +416,60 @@ def test_ask_person_from_the_playbook_itself(hand: Hand) -> None:
     task = hand.submit("job", {"name": "a"}).id
     hand.run_all()
     assert hand.task(task)["error"]["message"] == "two instructions contradict each other"
+
+
+def test_text_that_no_database_takes_does_no_harm(hand: Hand) -> None:
+    async def body(order: Any, desk: Desk) -> str:
+        echoed = await desk.step("echo", lambda: "a\ud800b\0c")
+        raise GiveUp(f"what is this: {echoed} \udfff \0")
+
+    hand.have(body)
+    task = hand.submit("job", {"name": "a"}).id
+    hand.run_all()
+    assert (hand.state(task), hand.task(task)["error"]["message"]) == (
+        "dead",
+        "what is this: a\ufffdb\ufffdc \ufffd \ufffd",
+    )
+
+
+def test_a_step_that_returns_no_json_is_a_dead_letter_that_says_so(hand: Hand) -> None:
+    async def body(order: Any, desk: Desk) -> None:
+        await desk.step("make", object)
+
+    hand.have(body)
+    task = hand.submit("job", {"name": "a"}).id
+    hand.run_all()
+    assert (hand.state(task), hand.task(task)["steps"][0]["status"]) == ("dead", "failed")
+    assert "JSON" in hand.task(task)["error"]["message"]
+
+
+def test_a_step_may_be_given_what_json_cannot_hold(hand: Hand) -> None:
+    async def body(order: Any, desk: Desk) -> str:
+        return await desk.step("use", lambda client: type(client).__name__, object())
+
+    hand.have(body)
+    task = hand.submit("job", {"name": "a"}).id
+    hand.run_all()
+    assert hand.task(task)["result"] == "object"
+    with hand.house.db.read() as conn:
+        assert conn.execute(sa.select(runs.c.input)).scalar_one()["args"] == ["<object>"]
+
+
+def test_the_version_that_a_task_started_with_stays_on_record(hand: Hand) -> None:
+    hand.have(ask_body(), title="old")
+    task = hand.submit("job", {"name": "a"}).id
+    hand.have(ask_body(), title="new")
+    started_with = hand.house.registry.get("job").version
+    assert hand.task(task)["playbook_version"] != started_with
+    hand.run_all()
+    hand.have(ask_body(), title="newest")
+    answer(hand.house, task, "yes", actor="me")
+    hand.run_all()
+    assert hand.task(task)["playbook_version"] == started_with
+
+
+def test_a_broken_off_leg_is_queued_anew(hand: Hand) -> None:
+    task = hand.submit("drill", {"name": "a"}).id
+    hand.house.dispatcher.client.cancel_workflow(f"{task}:1")
+    assert (hand.run_all(), sweeper.requeue_broken(hand.house), sweeper.requeue_broken(hand.house)) == (0, 1, 0)
+    assert (hand.run_all(), hand.state(task)) == (1, "done")

@@ -16,7 +16,7 @@ def refuse_pickle() -> None:
     def refuse(self: Any, serialized_data: str) -> NoReturn:
         raise PickleRefused("A row of the queue is labelled py_pickle. Nightdesk stores JSON only; look who wrote it.")
 
-    DefaultSerializer.deserialize = refuse  # type: ignore[method-assign]
+    DefaultSerializer.deserialize = refuse  # type: ignore[assignment, method-assign]
 
 
 def quiet_dbos() -> None:

@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Callable
 
-import structlog
+from nightdesk.watch.logs import get_logger
 
-_log = structlog.get_logger("nightdesk.service")
+_log = get_logger("nightdesk.service")
 _LONGEST_PAUSE = 30.0
 
 
@@ -38,7 +38,12 @@ class Service:
                 self._job()
             except Exception as error:
                 pause = min(max(self._seconds, pause * 2), max(_LONGEST_PAUSE, self._seconds))
-                _log.warning("service failed", action=self.name, error=str(error), retry_in_s=round(pause, 1))
+                _log.warning(
+                    "A service failed and will be tried again.",
+                    action=self.name,
+                    error=str(error),
+                    retry_in_s=round(pause, 1),
+                )
             else:
                 self.last_success = time.monotonic()
                 pause = self._seconds

@@ -112,7 +112,7 @@ def _machine() -> str:
     marks = [socket.gethostname()]
     with suppress(OSError):
         marks.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
-        marks.append(os.readlink("/proc/self/ns/pid"))
+        marks.append(str(Path("/proc/self/ns/pid").readlink()))
     return "/".join(marks)
 
 

@@ -23,13 +23,15 @@ def take_over(db: Database, client: "DBOSClient", own: Slot, *, trust_leases: bo
     live = slots.live_executors(db)
     if not live or live[0] != own.executor_id:
         return 0
-    started = client.list_workflows(
-        status="PENDING", name=LEG, app_version=COMPATIBILITY, limit=_MOST_AT_ONCE, load_input=False, load_output=False
-    )
-    lost = [workflow.workflow_id for workflow in started if workflow.executor_id not in live]
-    if lost:
-        client.resume_workflows(lost, queue_name=QUEUE)
-    return len(lost)
+    started = client.list_workflows(status="PENDING", app_version=COMPATIBILITY, load_input=False, load_output=False)
+    lost = [workflow for workflow in started if workflow.executor_id not in live]
+    legs = [workflow.workflow_id for workflow in lost if workflow.name == LEG]
+    ticks = [workflow.workflow_id for workflow in lost if workflow.name != LEG]
+    if legs:
+        client.resume_workflows(legs, queue_name=QUEUE)
+    if ticks:
+        client.resume_workflows(ticks)
+    return len(legs)
 
 
 def broken_legs(client: "DBOSClient") -> list[tuple[str, int]]:

@@ -8,18 +8,16 @@ path that is tested most.
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import NoReturn
 
-import structlog
-
 from nightdesk.engine.services import Service
 from nightdesk.engine.slots import Slot, renew
 from nightdesk.store import Database
+from nightdesk.watch.logs import get_logger
 
-_log = structlog.get_logger("nightdesk.watchdog")
+_log = get_logger("nightdesk.watchdog")
 SLOT_LOST = 75
 STALLED = 70
 
@@ -91,6 +89,6 @@ class Heartbeat:
 
 
 def end_process(code: int, why: str) -> NoReturn:
-    _log.error("worker ends itself", reason=why, exit_code=code, thread=threading.current_thread().name)
+    _log.error("The worker ends itself.", action="end", reason=why, exit_code=code)
     sys.stderr.flush()
     os._exit(code)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from nightdesk.canonical import Json
 
-SECRET = "[secret]"  # nosec B105: what stands in for one
+SECRET = "[secret]"
 MAIL, PHONE, CARD, ACCOUNT = "[mail]", "[phone]", "[card]", "[iban]"
 
 _SHORTEST = 5  # no address, number or secret is shorter

@@ -1,5 +1,6 @@
 """The one door: check, identify, store and dispatch, in one transaction."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -7,8 +8,8 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from nightdesk.canonical import Json, canonical, differing_paths, digest
-from nightdesk.errors import Conflict, Invalid
+from nightdesk.canonical import Json, canonical, differing_paths, digest, storable
+from nightdesk.errors import Conflict, DiskFull, Invalid, Untimely
 from nightdesk.house import House
 from nightdesk.playbook import Playbook
 from nightdesk.store import tasks
@@ -18,6 +19,14 @@ from nightdesk.work.states import Task, lock_task
 
 _LONGEST_NAME = 200
 _LONGEST_URL = 2_000
+
+# What keys and tenants are made of: no control characters, no invisible ones, of the blanks only the space. The
+# ranges are spelt out, not named by category, so that the API's document can say the same to every language.
+NAME = (
+    "^[^\x00-\x1f\x7f-\xa0\xad\u061c\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]+$"
+)
+_NAME = re.compile(NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,8 @@ def submit(house: House, submission: Submission, *, actor: str = "python") -> Re
 
 def submit_in(house: House, conn: sa.Connection, submission: Submission, *, actor: str) -> Receipt:
     """The same in the caller's transaction: it commits with the caller's own rows or not at all."""
+    if house.disk.low():
+        raise DiskFull("The disk is nearly full, so nothing more is accepted.", "Free some space and submit again.")
     playbook = house.registry.get(submission.playbook)
     row = _task_row(house, conn, playbook, submission)
     insert = house.db.upsert(tasks).on_conflict_do_nothing().returning(tasks.c.id)
@@ -65,13 +76,14 @@ def task_id(playbook: str, tenant: str, key: str) -> str:
 def check(house: House, submission: Submission) -> Json:
     """The submission's input, normalised; Invalid if anything about the submission is wrong. Nothing is stored."""
     playbook = house.registry.get(submission.playbook)
-    faults = _faults(submission, house.clock.now())
+    faults = _faults(submission)
     try:
         clean = playbook.check_input(submission.input)
     except Invalid as error:
         faults += [(f"input.{path}" if path else "input", fault) for path, fault in error.faults]
     if faults:
         raise Invalid(f"The submission to {playbook.name} is not valid", faults, "Mend these and submit again.")
+    _check_in_time(submission, house.clock.now())
     return clean
 
 
@@ -146,7 +158,7 @@ def _is_gathering(playbook: Playbook, task: Task) -> bool:
     return playbook.when.kind == "debounce" and task["state"] == "queued" and task["dispatch"] == 0
 
 
-def _faults(submission: Submission, now: datetime) -> list[tuple[str, str]]:
+def _faults(submission: Submission) -> list[tuple[str, str]]:
     faults = []
     if submission.key is not None and not _is_name(submission.key, _LONGEST_NAME):
         faults.append(("key", f"must have 1 to {_LONGEST_NAME} characters, none of them control characters"))
@@ -154,26 +166,30 @@ def _faults(submission: Submission, now: datetime) -> list[tuple[str, str]]:
         faults.append(("tenant", f"must have 1 to {_LONGEST_NAME} characters, none of them control characters"))
     if submission.priority not in (None, 0, 1, 2, 3, "P0", "P1", "P2", "P3"):
         faults.append(("priority", "must be P0, P1, P2 or P3"))
-    faults += _time_faults(submission.not_before, submission.expires_at, now)
+    faults += _time_faults(submission.not_before, submission.expires_at)
     if submission.callback_url is not None and not _is_web_address(submission.callback_url):
         faults.append(("callback_url", f"must be an http or https address of at most {_LONGEST_URL} characters"))
     return faults
 
 
-def _time_faults(not_before: datetime | None, expires_at: datetime | None, now: datetime) -> list[tuple[str, str]]:
+def _time_faults(not_before: datetime | None, expires_at: datetime | None) -> list[tuple[str, str]]:
     stated = {"not_before": not_before, "expires_at": expires_at}
-    faults = [
+    return [
         (name, "must have a time zone, as in 2026-01-31T01:00:00Z")
         for name, moment in stated.items()
         if moment is not None and moment.tzinfo is None
     ]
-    if not faults and expires_at is not None and expires_at <= max(now, not_before or now):
-        faults.append(("expires_at", "must be later than now and than not_before"))
-    return faults
+
+
+def _check_in_time(submission: Submission, now: datetime) -> None:
+    opens = max(now, submission.not_before or now)
+    if submission.expires_at is not None and submission.expires_at <= opens:
+        fault = ("expires_at", "must be later than now and than not_before")
+        raise Untimely("The task would have expired before it could start", [fault], "Give it a later time, or none.")
 
 
 def _is_name(text: str, longest: int) -> bool:
-    return 0 < len(text) <= longest and text.isprintable()
+    return len(text) <= longest and bool(_NAME.fullmatch(text)) and text == storable(text)
 
 
 def _is_web_address(text: str) -> bool:

@@ -54,7 +54,10 @@ class Stated(TypedDict, total=False):
     on_code_change: OnCodeChange
 
 
-def playbook(name: str, **stated: Unpack[Stated]) -> Callable[[Run], Playbook]:
+Decorated = Callable[[Run], Playbook]
+
+
+def playbook(name: str, **stated: Unpack[Stated]) -> Decorated:
     """Make a Playbook of the async function (input, desk) below. Every key of the YAML form is an argument."""
 
     def make(function: Run) -> Playbook:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nightdesk.errors import Invalid, NotFound
-from nightdesk.playbook.building import build
+from nightdesk.playbook.building import build, refusal
 from nightdesk.playbook.code import code_beside, read_text, shown
 from nightdesk.playbook.decorator import load_python
 from nightdesk.playbook.definition import Playbook
@@ -71,6 +71,8 @@ def load_yaml(file: Path) -> Playbook:
     def place(path: KeyPath) -> str:
         return f"{shown(file)} line {reading.line(path)}"
 
+    if not reading.data and reading.faults:
+        raise refusal(reading.faults, place)
     code = code_beside(file.parent, reading.data.get("run"), reading.faults)
     return build(reading.data, place, run=code, code=code.text if code else "", source=file, found=reading.faults)
 

@@ -22,6 +22,7 @@ _WAL_IS_SAFE = (3, 51, 3)
 # Postgres: 08 connection, 53 out of disk, memory or connections, 57P shutdown, 40 serialization and deadlock,
 # 55P03 lock timeout, 25006 read-only standby, 25P03 ended for idling in a transaction.
 _OUTAGE_STATES = ("08", "53", "57P", "40", "55P03", "25006", "25P03")
+_GIVE_AN_ADDRESS = "Give a sqlite:/// or postgresql:// address in nightdesk.toml or NIGHTDESK_DATABASE_URL."
 _OUTAGE_TEXTS = ("database is locked", "disk is full", "disk i/o error", "unable to open database file", "readonly")
 
 
@@ -94,15 +95,15 @@ def upsert(dialect: str, table: sa.Table) -> Any:
 
 def open_database(url: str, *, pooled: bool = True, patience_seconds: int = 30) -> Database:
     """Open the database at `url`. `patience_seconds` bounds connecting, lock waits and single statements."""
-    parsed = sa.make_url(url)
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        raise NightdeskError("The database address cannot be read.", _GIVE_AN_ADDRESS) from None
     if parsed.get_backend_name() == "sqlite":
         return Database(_sqlite_engine(parsed, patience_seconds))
     if parsed.get_backend_name() == "postgresql":
         return Database(_postgres_engine(parsed, pooled, patience_seconds))
-    raise NightdeskError(
-        f"{parsed.get_backend_name()} is not a database that Nightdesk can use.",
-        "Give a sqlite:/// or postgresql:// address.",
-    )
+    raise NightdeskError(f"{parsed.get_backend_name()} is not a database that Nightdesk can use.", _GIVE_AN_ADDRESS)
 
 
 def _sqlite_engine(url: sa.URL, patience_seconds: int) -> sa.Engine:

@@ -72,4 +72,4 @@ class JsonText(TypeDecorator[Any]):
 
 
 def _as_text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -44,6 +44,7 @@ class GroupWriter:
         self._start()
         write = _Write(work)
         self._pending[id(write)] = write
+        write.done.add_done_callback(lambda _: self._pending.pop(id(write), None))
         self._queue.put(write)
         result: T = await asyncio.wrap_future(write.done)
         return result
@@ -72,8 +73,6 @@ class GroupWriter:
         while (first := self._queue.get()) is not None:
             group = [first, *self._waiting()]
             self._commit([write for write in group if write.done.set_running_or_notify_cancel()])
-            for write in group:
-                self._pending.pop(id(write), None)
 
     def _waiting(self) -> list[_Write]:
         found: list[_Write] = []

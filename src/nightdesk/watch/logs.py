@@ -20,7 +20,7 @@ from typing import Any, cast
 
 import structlog
 from structlog.contextvars import bound_contextvars, merge_contextvars
-from structlog.typing import EventDict, FilteringBoundLogger
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 from nightdesk.canonical import Json, jsonable
 
@@ -31,13 +31,21 @@ _LEVELS = logging.getLevelNamesMapping()
 _WITH_HANDLERS = ("dbos", "uvicorn", "uvicorn.error", "uvicorn.access")
 
 
-class _Output:
-    """Where lines go, from which level on, and what masks them."""
+class _Settings:
+    """From which level on lines are written, and what masks them."""
 
     def __init__(self) -> None:
         self.lowest = logging.WARNING
         self.mask: Mask = lambda value: value
-        self._lock = threading.Lock()
+
+
+class _Output:
+    """What structlog hands finished lines to, and the name they bear."""
+
+    _lock = threading.Lock()
+
+    def __init__(self, name: str = "nightdesk") -> None:
+        self.name = name
 
     def msg(self, line: str) -> None:
         """Write one line. A log that cannot be written must not end the work that it tells of."""
@@ -51,15 +59,18 @@ class _Output:
     debug = info = warning = error = critical = msg
 
 
-_output = _Output()
+_settings = _Settings()
 
 
 def configure(level: str, mask: Mask) -> None:
-    """Start logging in this process: set the level, and send the standard library's loggers the same way.
+    """Start logging in this process: set the level, and send the loggers of others the same way.
 
     `mask` takes plain JSON data and returns it without personal data and secrets.
     """
-    _output.lowest, _output.mask = _LEVELS[level], mask
+    _settings.lowest, _settings.mask = _LEVELS[level], mask
+    structlog.configure(
+        processors=_PROCESSORS, wrapper_class=_WRAPPER, logger_factory=_Output, cache_logger_on_first_use=False
+    )
     logging.basicConfig(handlers=[_Bridge()], level=_LEVELS[level], force=True)
     logging.captureWarnings(True)
     for name in _WITH_HANDLERS:
@@ -69,13 +80,9 @@ def configure(level: str, mask: Mask) -> None:
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
-    logger = structlog.wrap_logger(
-        cast(Any, _output),
-        processors=[_drop_below, merge_contextvars, _render],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        context_class=dict,
-    )
-    return cast(FilteringBoundLogger, logger.bind(logger=name))
+    """Writes our lines to stderr from warnings up, even in a process that has not called `configure`."""
+    logger = structlog.wrap_logger(cast(Any, _Output(name)), processors=_PROCESSORS, wrapper_class=_WRAPPER)
+    return cast(FilteringBoundLogger, logger)
 
 
 def bound(**fields: Any) -> AbstractContextManager[None]:
@@ -91,20 +98,21 @@ class _Bridge(logging.Handler):
             message = record.getMessage()
         except Exception:  # the arguments do not fit the text: show both
             message = f"{record.msg} {record.args!r}"
-        event: EventDict = {"event": message, "logger": record.name, "exc_info": record.exc_info}
-        _output.msg(_render(None, record.levelname.lower(), merge_contextvars(None, "", event)))
+        event: EventDict = {"event": message, "exc_info": record.exc_info}
+        output = _Output(record.name)
+        output.msg(_render(output, record.levelname.lower(), merge_contextvars(output, "", event)))
 
 
 def _drop_below(_logger: object, level: str, event: EventDict) -> EventDict:
-    if _LEVELS[level.upper()] < _output.lowest:
+    if _LEVELS[level.upper()] < _settings.lowest:
         raise structlog.DropEvent
     return event
 
 
-def _render(_logger: object, level: str, event: EventDict) -> str:
+def _render(output: Any, level: str, event: EventDict) -> str:
     error = event.pop("exc_info", None)
     message = event.pop("event", "")
-    fields = {"action": event.get("logger"), "message": message, **event}
+    fields = {"logger": output.name, "action": output.name, "message": message, **event}
     if error:
         fields["traceback"] = _traceback(error)
     head = {"ts": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"), "level": level}
@@ -113,9 +121,9 @@ def _render(_logger: object, level: str, event: EventDict) -> str:
 
 def _masked(fields: dict[str, Any]) -> dict[str, Any]:
     try:
-        return cast(dict[str, Any], _output.mask(jsonable(fields)))
+        return cast(dict[str, Any], _settings.mask(jsonable(fields)))
     except Exception:  # a value that is no JSON, or refuses to be shown
-        return cast(dict[str, Any], _output.mask({key: _shown(value) for key, value in fields.items()}))
+        return cast(dict[str, Any], _settings.mask({key: _shown(value) for key, value in fields.items()}))
 
 
 def _shown(value: object) -> Json:
@@ -133,3 +141,7 @@ def _traceback(error: Any) -> str:
     if isinstance(found, BaseException):
         found = (type(found), found, found.__traceback__)
     return "".join(traceback.format_exception(*found)) if found[0] else ""
+
+
+_PROCESSORS: list[Processor] = [_drop_below, merge_contextvars, _render]
+_WRAPPER = structlog.make_filtering_bound_logger(logging.DEBUG)

@@ -75,9 +75,8 @@ class _HouseCollector(Collector):
 
 
 def _house_gauges(conn: sa.Connection, now: datetime) -> list[GaugeMetricFamily]:
-    counted: dict[str, int] = dict(
-        conn.execute(sa.select(tasks.c.state, sa.func.count()).group_by(tasks.c.state)).tuples().all()
-    )
+    rows = conn.execute(sa.select(tasks.c.state, sa.func.count().label("number")).group_by(tasks.c.state))
+    counted = {row.state: row.number for row in rows}
     by_state = GaugeMetricFamily("nightdesk_tasks", "Tasks by state.", labels=("state",))
     for state in STATES:
         by_state.add_metric((state,), counted.get(state, 0))

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from nightdesk.engine import Slot
-from nightdesk.errors import NotFound
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.store import runs, tasks
@@ -45,14 +44,14 @@ def begin_leg(
         return "alone"
     if _must_wait(house, conn, now, task, switchboard):
         return None
-    return _start(conn, now, task, slot)
+    return _start(house, conn, now, task, slot)
 
 
 def too_old(task: Task) -> str:
     return f"too old to be worth doing: it was to be started by {task['expires_at'].isoformat(timespec='seconds')}"
 
 
-def _start(conn: sa.Connection, now: datetime, task: Task, slot: Slot) -> Begun:
+def _start(house: House, conn: sa.Connection, now: datetime, task: Task, slot: Slot) -> Begun:
     dispatch = task["dispatch"] + 1
     cause = "taken over" if task["state"] == "working" else "started" if task["dispatch"] == 0 else "resumed"
     move(
@@ -65,6 +64,7 @@ def _start(conn: sa.Connection, now: datetime, task: Task, slot: Slot) -> Begun:
         dispatch=dispatch,
         strikes=task["strikes"] + 1,
         slot=slot.executor_id,
+        playbook_version=_version(house, task),
     )
     saved = sa.select(runs).where(runs.c.task_id == task["id"], runs.c.version == task["version"])
     rows = list(conn.execute(saved).mappings()) if task["dispatch"] else []
@@ -111,8 +111,13 @@ def working(conn: sa.Connection, column: sa.Column[str], name: str) -> int:
     return int(conn.execute(query).scalar_one())
 
 
+def _version(house: House, task: Task) -> str:
+    """The version of the playbook that the task started with stays on record."""
+    if task["dispatch"] == 0 and task["playbook"] in house.registry:
+        return house.registry.get(task["playbook"]).version
+    return str(task["playbook_version"])
+
+
 def _own_limit(house: House, playbook: str) -> int:
-    try:
-        return house.registry.get(playbook).limits.concurrency
-    except NotFound:  # it was removed; the leg itself will say so
-        return 0
+    """A playbook that was removed has no limit; the leg itself will say that it is gone."""
+    return house.registry.get(playbook).limits.concurrency if playbook in house.registry else 0

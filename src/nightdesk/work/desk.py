@@ -5,15 +5,15 @@ import functools
 import inspect
 import time
 import typing
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
-import structlog
 from pydantic import TypeAdapter
 
 from nightdesk.canonical import Json, digest
 from nightdesk.clock import Clock
+from nightdesk.watch.logs import get_logger
 from nightdesk.work.context import StepInfo, step_in_progress
 from nightdesk.work.journal import Entry, Journal
 from nightdesk.work.pause import Pause, Wait
@@ -29,12 +29,18 @@ class Desk:
         self.tenant: str = task["tenant"]
         self.version: int = task["version"]
         self.deadline = deadline
-        self.log = structlog.get_logger("nightdesk.playbook").bind(job_id=self.task_id)
+        self.log = get_logger("nightdesk.playbook").bind(job_id=self.task_id)
         self._journal = journal
         self._pause = pause
         self._clock = clock
 
-    async def step(self, name: str, fn: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any) -> T:
+    @overload
+    async def step(self, name: str, fn: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T: ...
+
+    @overload
+    async def step(self, name: str, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T: ...
+
+    async def step(self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run `fn(*args, **kwargs)` and save what it returns; a step that is complete is never run again.
 
         Arguments and the returned value travel as JSON. The value comes back as `fn`'s return annotation
@@ -48,8 +54,7 @@ class Desk:
         else:
             with self._pause.busy():
                 output = await self._run(entry, functools.partial(fn, *args, **kwargs))
-        result: T = _read(fn, output)
-        return result
+        return _read(fn, output)
 
     async def ask(
         self,
@@ -97,12 +102,12 @@ class Desk:
             value = await _call(call)
         except Exception as error:
             await self._journal.fail(entry, error)
-            log.warning("step failed", status="failed", duration_ms=_since(began), error=str(error))
+            log.warning("A step failed.", action="step", status="failed", duration_ms=_since(began), error=str(error))
             raise
         finally:
             step_in_progress.reset(mark)
         output = await self._journal.complete(entry, value)
-        log.info("step done", status="done", duration_ms=_since(began))
+        log.info("A step is done.", action="step", status="done", duration_ms=_since(began))
         return output
 
 

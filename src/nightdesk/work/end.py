@@ -96,8 +96,9 @@ class LegEnd:
     def _fail(
         self, conn: sa.Connection, now: datetime, task: Task, error: BaseException, step: str | None, columns: Any
     ) -> str:
-        told = describe(error, step)
-        columns |= {"error": told, "failures": task["failures"] + 1}
+        error_row = describe(error, step)
+        told = {name: value for name, value in error_row.items() if name != "traceback"}
+        columns |= {"error": error_row, "failures": task["failures"] + 1}
         retries = self._playbook.limits.retries if self._playbook else 0
         kind = classify(error)
         if kind == "person":
@@ -124,7 +125,7 @@ class LegEnd:
         columns: dict[str, Any],
         detail: Json = None,
     ) -> str:
-        """Make the task a row. With a delay its next leg is queued for then; without, whoever brings the thing wakes it."""
+        """Make the task a row. With a delay its next leg is queued for then; else whoever brings the thing wakes it."""
         columns["waiting_for"] = kind
         if delay is not None:
             columns |= dispatch_next(self._house, conn, task, max(delay, 0.001))

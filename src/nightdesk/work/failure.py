@@ -1,12 +1,11 @@
 """Failures, told apart by what happens next: try again, ask a person, give up."""
 
 import random
+import sys
 import traceback
 from typing import Literal
 
-import httpx
-
-from nightdesk.canonical import Json
+from nightdesk.canonical import Json, storable
 from nightdesk.errors import Invalid
 
 FailureClass = Literal["transient", "person", "overrun", "poison", "bug", "refused"]
@@ -14,6 +13,7 @@ FailureClass = Literal["transient", "person", "overrun", "poison", "bug", "refus
 RETRY_SECONDS = (1.0, 4.0, 16.0, 60.0)
 _TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504, 529}
 _LONGEST_TRACEBACK = 20_000
+_LONGEST_MESSAGE = 4_000
 
 
 class RetryLater(Exception):
@@ -40,9 +40,9 @@ def classify(error: BaseException) -> FailureClass:
             return "refused"
         case Overrun():
             return "overrun"
-        case RetryLater() | TimeoutError() | ConnectionError() | httpx.TransportError():
+        case RetryLater() | TimeoutError() | ConnectionError():
             return "transient"
-    return "transient" if _status(error) in _TRANSIENT_STATUS else "bug"
+    return "transient" if _is_transport_error(error) or _status(error) in _TRANSIENT_STATUS else "bug"
 
 
 def retry_delay(failures: int, rng: random.Random) -> float:
@@ -56,10 +56,21 @@ def describe(error: BaseException, step: str | None = None) -> Json:
     return {
         "class": classify(error),
         "type": type(error).__qualname__,
-        "message": str(error) or type(error).__qualname__,
+        "message": message_of(error),
         "step": step,
-        "traceback": text[-_LONGEST_TRACEBACK:],
+        "traceback": storable(text[-_LONGEST_TRACEBACK:]),
     }
+
+
+def message_of(error: BaseException) -> str:
+    """What the error says, cut to a readable length; an error that says nothing gives its name."""
+    return storable(str(error)[:_LONGEST_MESSAGE]) or type(error).__qualname__
+
+
+def _is_transport_error(error: BaseException) -> bool:
+    """httpx is not imported for this: an error of its can only come up where somebody has."""
+    httpx = sys.modules.get("httpx")
+    return httpx is not None and isinstance(error, httpx.TransportError)
 
 
 def _status(error: BaseException) -> int | None:

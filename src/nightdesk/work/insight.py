@@ -44,8 +44,11 @@ def read_task(conn: sa.Connection, task_id: str, tenant: str | None = None) -> d
     if task is None or tenant not in (None, task["tenant"]):
         raise NotFound(f"There is no task {task_id}.", "List tasks with: nightdesk tasks list")
     steps = sa.select(runs).where(runs.c.task_id == task_id, runs.c.version == task["version"])
-    rows = conn.execute(steps.order_by(runs.c.position, runs.c.occurrence)).mappings()
-    return task_json(task) | {"steps": [_plain(row, _STEP_FIELDS) for row in rows]}
+    rows = conn.execute(steps.order_by(runs.c.position, runs.c.occurrence)).mappings().all()
+    open_questions = [
+        _question(row) for row in rows if row["status"] == "waiting" and "choices" in (row["input"] or {})
+    ]
+    return task_json(task) | {"steps": [_plain(row, _STEP_FIELDS) for row in rows], "questions": open_questions}
 
 
 def list_tasks(
@@ -75,7 +78,7 @@ def count_states(house: House, tenant: str | None = None) -> dict[str, int]:
     if tenant is not None:
         query = query.where(tasks.c.tenant == tenant)
     with house.db.read() as conn:
-        return {state: count for state, count in conn.execute(query)}
+        return {row[0]: row[1] for row in conn.execute(query)}
 
 
 def list_workers(house: House) -> list[dict[str, Json]]:
@@ -90,7 +93,7 @@ def history(house: House, task_id: str) -> list[dict[str, Json]]:
         return [_plain(row, kept) for row in conn.execute(query).mappings()]
 
 
-def task_json(task: Mapping[str, Any]) -> dict[str, Json]:
+def task_json(task: Mapping[Any, Any]) -> dict[str, Json]:
     shown = _plain(task, _TASK_FIELDS)
     shown["priority"] = f"P{task['priority']}"
     if shown["error"]:  # the traceback is for those who ask for the dead letter
@@ -98,7 +101,13 @@ def task_json(task: Mapping[str, Any]) -> dict[str, Json]:
     return shown
 
 
-def _plain(row: Mapping[str, Any], fields: tuple[str, ...]) -> dict[str, Json]:
+def _question(row: Mapping[Any, Any]) -> dict[str, Json]:
+    """What a person is asked by `desk.ask`, and until when."""
+    asked = row["input"]
+    return {"step": row["step"]} | {name: asked[name] for name in ("question", "choices", "until", "default")}
+
+
+def _plain(row: Mapping[Any, Any], fields: tuple[str, ...]) -> dict[str, Json]:
     return {name: _value(row[name]) for name in fields}
 
 
@@ -111,7 +120,7 @@ def _value(value: Any) -> Json:
     return value
 
 
-def _cursor(row: Mapping[str, Any]) -> str:
+def _cursor(row: Mapping[Any, Any]) -> str:
     place = json.dumps([_value(row["created_at"]), row["id"]])
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 

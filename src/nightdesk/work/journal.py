@@ -14,15 +14,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from nightdesk.canonical import Json, canonical, digest, jsonable
+from nightdesk.canonical import Json, canonical, digest, jsonable, shown_as_json
 from nightdesk.house import House
 from nightdesk.store import Database, events, runs, tasks
 from nightdesk.watch.events import record
-from nightdesk.work.failure import AskPerson, classify
+from nightdesk.work.begin import Begun
+from nightdesk.work.failure import AskPerson, GiveUp, classify, message_of
 
-Row = Mapping[str, Any]
+Row = Mapping[Any, Any]  # of runs
 Key = tuple[str, int]
-_LONGEST_ERROR = 4_000
 _ENDING = ("status", "output", "error_class", "error", "ended_at", "duration_ms")
 
 
@@ -47,10 +47,11 @@ class Entry:
 
 
 class Journal:
-    def __init__(self, house: House, task: Row, rows: list[Row], *, dispatch: int, on_code_change: str) -> None:
+    def __init__(self, house: House, begun: Begun, on_code_change: str) -> None:
+        rows, task = begun.rows, begun.task
         self._house = house
         self._task = task
-        self._dispatch = dispatch
+        self._dispatch = begun.dispatch
         self._on_code_change = on_code_change
         self._rows = {(row["step"], row["occurrence"]): row for row in rows}
         self._asked: set[Key] = set()
@@ -68,7 +69,7 @@ class Journal:
         self._occurrences[step] += 1
         key = (step, self._occurrences[step])
         saved = self._rows.get(key)
-        clean = jsonable(input)
+        clean = shown_as_json(input)
         stored = clean if terms is None else (clean or {}) | terms
         entry = Entry(*key, self._position(saved), stored, digest(canonical(clean)), saved)
         await self._check(entry)
@@ -92,14 +93,19 @@ class Journal:
 
     async def complete(self, entry: Entry, output: Json) -> Json:
         """Save the step's output. From here on the step is never run again."""
-        clean = jsonable(output)
+        try:
+            clean = jsonable(output)
+        except ValueError as error:
+            refused = GiveUp(f"Step {entry.step} returned something that JSON cannot hold: {error}")
+            await self.fail(entry, refused)
+            raise refused from error
         await self._write_end(entry, {"status": "done", "output": clean, "error_class": None, "error": None})
         self._without_progress = False
         return clean
 
     async def fail(self, entry: Entry, error: BaseException) -> None:
-        text = (str(error) or type(error).__qualname__)[:_LONGEST_ERROR]
-        await self._write_end(entry, {"status": "failed", "output": None, "error_class": classify(error), "error": text})
+        failed = {"status": "failed", "output": None, "error_class": classify(error), "error": message_of(error)}
+        await self._write_end(entry, failed)
 
     async def finish(self) -> None:
         """The playbook has returned: saved steps that it no longer asks for are a divergence."""

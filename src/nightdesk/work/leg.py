@@ -2,26 +2,23 @@
 
 import asyncio
 from datetime import timedelta
-
-import structlog
+from typing import Any
 
 from nightdesk.engine import Slot
 from nightdesk.errors import NotFound
-from nightdesk.guard.disk import DiskGuard
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.playbook import Playbook
-from nightdesk.store import tasks
+from nightdesk.watch.logs import get_logger
 from nightdesk.work.begin import Begun, begin_leg
 from nightdesk.work.desk import Desk
 from nightdesk.work.end import Failed, Finished, HandedBack, LegEnd, Outcome, Parked
 from nightdesk.work.failure import AskPerson, GiveUp, Overrun
 from nightdesk.work.journal import Journal, LegLost
 from nightdesk.work.pause import Pause
-from nightdesk.work.queue import dispatch_next
-from nightdesk.work.states import lock_task
+from nightdesk.work.queue import return_leg
 
-_log = structlog.get_logger("nightdesk.leg")
+_log = get_logger("nightdesk.leg")
 # How long a cancelled playbook may take to clean up before its leg ends without it.
 _CLEAN_UP_SECONDS = 1.0
 _DISK_PAUSE_SECONDS = 1.0
@@ -30,11 +27,10 @@ _DISK_PAUSE_SECONDS = 1.0
 class Legs:
     """All legs of one worker. The engine calls `run`; SIGTERM calls `close_door`, then `leave`."""
 
-    def __init__(self, house: House, slot: Slot, switchboard: Switchboard, disk: DiskGuard) -> None:
+    def __init__(self, house: House, slot: Slot, switchboard: Switchboard) -> None:
         self._house = house
         self._slot = slot
         self._switchboard = switchboard
-        self._disk = disk
         self._suspects = asyncio.Semaphore(1)
         self._closed = False
         self._leaving = asyncio.Event()
@@ -57,13 +53,13 @@ class Legs:
             self._loop.call_soon_threadsafe(self._leaving.set)
 
     async def _wait_for_disk(self) -> None:
-        while self._disk.low() and not self._closed:
+        while self._house.disk.low() and not self._closed:  # noqa: ASYNC110 - freed space tells nobody
             await asyncio.sleep(_DISK_PAUSE_SECONDS)
 
     async def _take(self, task_id: str, leg: int, *, alone: bool) -> bool:
         """Run the leg if it may run now; false asks for it to be called again, alone."""
         if self._closed:
-            await self._return(task_id, leg)
+            await self._house.db.commit(lambda conn: return_leg(self._house, conn, task_id, leg))
             return True
         begun = await self._house.db.commit(
             lambda conn: begin_leg(
@@ -74,17 +70,6 @@ class Legs:
             await self._hold(begun)
         return begun != "alone"
 
-    async def _return(self, task_id: str, leg: int) -> None:
-        """Queue a leg anew that was called while the worker leaves."""
-
-        def queue_again(conn: object) -> None:
-            task = lock_task(conn, task_id)  # type: ignore[arg-type]
-            if task is not None and task["leg"] == leg and task["ended_at"] is None:
-                columns = dispatch_next(self._house, conn, task)  # type: ignore[arg-type]
-                conn.execute(tasks.update().where(tasks.c.id == task_id), columns)  # type: ignore[attr-defined]
-
-        await self._house.db.commit(queue_again)
-
     async def _hold(self, begun: Begun) -> None:
         log = _log.bind(job_id=begun.task["id"], playbook=begun.task["playbook"], dispatch=begun.dispatch)
         playbook, outcome = await self._outcome(begun)
@@ -93,10 +78,17 @@ class Legs:
             end = LegEnd(self._house, playbook, begun, outcome)
             state = await self._house.db.commit(end.write)
         if state is None:
-            log.warning("leg lost", status="lost")
+            log.warning("A leg was lost to another worker, or cancelled.", action="leg", status="lost")
             return
         took = round((self._house.clock.now() - begun.at).total_seconds() * 1000)
-        log.info("leg ended", prior_state="working", state=state, status=_status(outcome), duration_ms=took)
+        log.info(
+            "A leg ended.",
+            action="leg",
+            prior_state="working",
+            state=state,
+            status=type(outcome).__name__.lower(),
+            duration_ms=took,
+        )
 
     async def _outcome(self, begun: Begun) -> tuple[Playbook | None, Outcome | None]:
         """What came of the leg; no outcome means that the task is no longer this worker's."""
@@ -117,10 +109,7 @@ class Legs:
         task = begun.task
         left = timedelta(seconds=playbook.limits.time_seconds) - timedelta(milliseconds=task["worked_ms"])
         pause = Pause(lambda: self._is_stopped(task["playbook"], task["tenant"]))
-        rows = begun.rows
-        journal = Journal(
-            self._house, task, rows, dispatch=begun.dispatch, on_code_change=playbook.on_code_change
-        )
+        journal = Journal(self._house, begun, playbook.on_code_change)
         desk = Desk(task, journal, pause, self._house.clock, begun.at + left)
         body = asyncio.ensure_future(playbook.run(playbook.load_input(task["input"]), desk))
         outcome = await self._watch(body, pause, left.total_seconds())
@@ -128,19 +117,21 @@ class Legs:
             await journal.finish()
         return outcome
 
-    async def _watch(self, body: "asyncio.Future[object]", pause: Pause, seconds: float) -> Outcome:
+    async def _watch(self, body: "asyncio.Future[Any]", pause: Pause, seconds: float) -> Outcome:
         """Wait for the first of: the playbook's end, its rest, the worker's leaving, the time limit."""
         parked = asyncio.ensure_future(pause.reached())
         leaving = asyncio.ensure_future(self._leaving.wait())
         try:
             await asyncio.wait({body, parked, leaving}, timeout=max(0, seconds), return_when="FIRST_COMPLETED")
+            if body.cancelled():
+                return Failed(RuntimeError("The playbook's code cancelled itself."))
             if body.done():
                 return Finished(body.result())
             if parked.done():
                 return Parked(pause.waits)
             if leaving.done():
                 return HandedBack()
-            return Failed(Overrun(f"The time limit was reached with {seconds:.0f} s left to this leg."))
+            return Failed(Overrun("The task's time limit was reached; the steps that it completed are kept."))
         finally:
             await _cancel(body, parked, leaving)
 
@@ -149,13 +140,9 @@ class Legs:
         return switch is not None and switch.mode == "stop"
 
 
-async def _cancel(*futures: "asyncio.Future[object]") -> None:
+async def _cancel(*futures: "asyncio.Future[Any]") -> None:
     running = [future for future in futures if not future.done()]
     for future in running:
         future.cancel()
     if running:
         await asyncio.wait(running, timeout=_CLEAN_UP_SECONDS)
-
-
-def _status(outcome: Outcome | None) -> str:
-    return type(outcome).__name__.lower()

@@ -11,13 +11,10 @@ import sqlalchemy as sa
 
 from nightdesk.house import House
 from nightdesk.store import tasks
-from nightdesk.work.states import Task
+from nightdesk.work.states import Task, lock_task
 
-
-_FLOW = {name: sa.bindparam(name) for name in ("tenant", "playbook", "priority")}
-_FRONT = sa.select(sa.func.min(tasks.c.rank)).where(
-    tasks.c.rank.is_not(None), tasks.c.priority == _FLOW["priority"]
-)
+_FLOW: dict[str, sa.BindParameter[Any]] = {name: sa.bindparam(name) for name in ("tenant", "playbook", "priority")}
+_FRONT = sa.select(sa.func.min(tasks.c.rank)).where(tasks.c.rank.is_not(None), tasks.c.priority == _FLOW["priority"])
 _OWN = sa.select(sa.func.max(tasks.c.rank)).where(
     tasks.c.rank.is_not(None), *(tasks.c[name] == value for name, value in _FLOW.items())
 )
@@ -37,9 +34,7 @@ def dispatch_next(house: House, conn: sa.Connection, task: Task, delay_seconds: 
     """
     leg = task["leg"] + 1
     rank = fair_rank(conn, task)
-    house.dispatcher.enqueue(
-        conn, task["id"], leg, priority=task["priority"], rank=rank, delay_seconds=delay_seconds
-    )
+    house.dispatcher.enqueue(conn, task["id"], leg, priority=task["priority"], rank=rank, delay_seconds=delay_seconds)
     return {"leg": leg, "rank": None if delay_seconds > 0 else rank}
 
 
@@ -47,3 +42,11 @@ def wake(house: House, conn: sa.Connection, task: Task) -> None:
     """What a waiting task waited for has come: queue its next leg. It is `waiting` until that leg starts."""
     columns = dispatch_next(house, conn, task) | {"wake_at": None, "updated_at": house.clock.now()}
     conn.execute(tasks.update().where(tasks.c.id == task["id"]), columns)
+
+
+def return_leg(house: House, conn: sa.Connection, task_id: str, leg: int) -> None:
+    """Queue a leg anew that was called, but not begun, by a worker that is about to leave."""
+    task = lock_task(conn, task_id)
+    if task is not None and task["leg"] == leg and task["ended_at"] is None:
+        columns = dispatch_next(house, conn, task)
+        conn.execute(tasks.update().where(tasks.c.id == task_id), columns)

@@ -11,7 +11,7 @@ from nightdesk.errors import Conflict, NotFound
 from nightdesk.store import tasks
 from nightdesk.watch import courier, events
 
-Task = Mapping[str, Any]
+Task = Mapping[Any, Any]  # a row of tasks
 
 LEADS_TO: dict[str, frozenset[str]] = {
     "queued": frozenset({"planned", "working", "waiting", "expired", "cancelled", "dead"}),

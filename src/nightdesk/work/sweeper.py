@@ -50,19 +50,25 @@ def wake_turns_left(house: House) -> int:
 
 def requeue_broken(house: House) -> int:
     """Queue tasks anew whose leg the queue gave up on; starts are counted, so this ends too."""
-    count = 0
-    for task_id, leg in broken_legs(house.dispatcher.client):
-        with house.db.write() as conn:
-            task = lock_task(conn, task_id)
-            if task is None or task["leg"] != leg or task["state"] not in ("queued", "planned", "waiting", "working"):
-                continue
-            columns = dispatch_next(house, conn, task)
-            if task["state"] == "working":
-                move(conn, house.clock.now(), task, "queued", cause="its leg broke off", actor="sweeper", **columns)
-            else:
-                conn.execute(tasks.update().where(tasks.c.id == task_id), columns)
-            count += 1
-    return count
+    broken = broken_legs(house.dispatcher.client)
+    with house.db.write() as conn:
+        found = conn.execute(
+            sa.select(tasks.c.id, tasks.c.leg).where(tasks.c.id.in_([task_id for task_id, _ in broken]))
+        )
+        stranded = [row.id for row in found if (row.id, row.leg) in broken]
+        return sum(_requeue(house, conn, task_id) for task_id in stranded)
+
+
+def _requeue(house: House, conn: sa.Connection, task_id: str) -> bool:
+    task = lock_task(conn, task_id)
+    if task is None or task["state"] not in ("queued", "planned", "waiting", "working"):
+        return False
+    columns = dispatch_next(house, conn, task)
+    if task["state"] == "working":
+        move(conn, house.clock.now(), task, "queued", cause="its leg broke off", actor="sweeper", **columns)
+    else:
+        conn.execute(tasks.update().where(tasks.c.id == task_id), columns)
+    return True
 
 
 def forget(house: House) -> None:

@@ -172,7 +172,8 @@ def upgrade() -> None:
         ),
         sa.CheckConstraint("state <> 'dead' OR error IS NOT NULL", name=op.f("ck_tasks_dead_says_why")),
         sa.CheckConstraint(
-            "state IN ('queued', 'planned', 'working', 'waiting', 'review', 'approved', 'releasing', 'done', 'rejected', 'expired', 'cancelled', 'dead')",
+            "state IN ('queued', 'planned', 'working', 'waiting', 'review', 'approved', 'releasing', "
+            "'done', 'rejected', 'expired', 'cancelled', 'dead')",
             name=op.f("ck_tasks_state_known"),
         ),
         sa.CheckConstraint(
