@@ -12,8 +12,8 @@ from nightdesk.canonical import Json
 
 _TRUE = frozenset(("true", "yes", "y", "1", "x"))
 _FALSE = frozenset(("false", "no", "n", "0"))
-_WHOLE = re.compile(r"[+-]?\d{1,18}(\.0{1,9})?")
-_DECIMAL = re.compile(r"[+-]?(\d{1,32}(\.\d{0,32})?|\.\d{1,32})([eE][+-]?\d{1,3})?")
+_WHOLE = re.compile(r"[+-]?\d{1,18}(\.0{1,9})?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d{1,32}(\.\d{0,32})?|\.\d{1,32})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
 class Columns:
@@ -30,7 +30,7 @@ class Columns:
         field = self._resolved(self._fields.get(column, {}))
         if isinstance(cell, str):
             return self._from_text(field, cell)
-        return _from_number(field, cell) if isinstance(cell, int | float) else _from_time(cell)
+        return self._from_number(field, cell) if isinstance(cell, int | float) else _from_time(cell)
 
     def _from_text(self, field: Mapping[str, Json], cell: str) -> Json:
         if field.get("type") == "array":
@@ -39,6 +39,16 @@ class Columns:
             return [self._from_text(items, part.strip()) for part in parts if part.strip()]
         convert = _FROM_TEXT.get(str(field.get("type")))
         return convert(cell) if convert else cell
+
+    def _from_number(self, field: Mapping[str, Json], cell: int | float) -> Json:
+        """Spreadsheets keep 7 as 7.0, and an article number as a number."""
+        if field.get("type") == "array":
+            return [self._from_number(self._resolved(field.get("items", {})), cell)]
+        if isinstance(cell, float) and cell.is_integer() and field.get("type") != "number":
+            cell = int(cell)
+        if field.get("type") == "string":
+            return json.dumps(cell)
+        return bool(cell) if field.get("type") == "boolean" and cell in (0, 1) else cell
 
     def _resolved(self, field: Mapping[str, Json]) -> Mapping[str, Json]:
         """Follow a reference, and of `this or null` take this."""
@@ -80,17 +90,6 @@ _FROM_TEXT: dict[str, Callable[[str], Json]] = {
     "boolean": _boolean,
     "object": _object,
 }
-
-
-def _from_number(field: Mapping[str, Json], cell: int | float) -> Json:
-    """Spreadsheets keep 7 as 7.0, and an article number as a number."""
-    if isinstance(cell, float) and cell.is_integer() and field.get("type") != "number":
-        cell = int(cell)
-    if field.get("type") == "string":
-        return str(cell)
-    if field.get("type") == "boolean" and cell in (0, 1):
-        return bool(cell)
-    return [cell] if field.get("type") == "array" else cell
 
 
 def _from_time(cell: object) -> Json:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from nightdesk.canonical import Json
 from nightdesk.errors import Invalid
@@ -185,9 +185,11 @@ def _lines(file: Path) -> Iterator[str]:
 
 
 def _xlsx_records(file: Path) -> Iterator[list[Any]]:
-    """The rows of the first sheet. openpyxl fails in any way it likes on a file that is damaged."""
+    """The rows of the first sheet. openpyxl fails in any way it likes on a file that is damaged, and leaves it open."""
     try:
-        yield from _cells_of(file)
+        with file.open("rb") as stream:
+            _require_small(file, stream)
+            yield from _cells_of(stream)
     except Invalid:
         raise
     except Exception as error:
@@ -195,15 +197,18 @@ def _xlsx_records(file: Path) -> Iterator[list[Any]]:
         raise _unreadable(file, f"it is damaged, or no .xlsx file: {reason}") from None
 
 
-def _cells_of(file: Path) -> Iterator[list[Any]]:
-    from openpyxl import load_workbook
-
-    with zipfile.ZipFile(file) as archive:
+def _require_small(file: Path, stream: BinaryIO) -> None:
+    with zipfile.ZipFile(stream) as archive:
         if sum(part.file_size for part in archive.infolist()) > _LARGEST_UNPACKED:
             raise _unreadable(file, "unpacked it is larger than 512 MiB", "Split it.")
+
+
+def _cells_of(stream: BinaryIO) -> Iterator[list[Any]]:
+    from openpyxl import load_workbook
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles and extensions, which do not matter here
-        book = load_workbook(file, read_only=True, data_only=True)
+        book = load_workbook(stream, read_only=True, data_only=True)
     try:
         sheet = book.worksheets[0]
         sheet.reset_dimensions()  # what a file says of its own size is often wrong
