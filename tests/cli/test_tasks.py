@@ -32,10 +32,10 @@ _INPUTS = {"drill": ["first", "second"], "asker": ["question"], "breaker": ["red
 
 
 @pytest.fixture(scope="module")
-def worked(tmp_path_factory: pytest.TempPathFactory, _sqlite_template: Path) -> Path:
+def worked(tmp_path_factory: pytest.TempPathFactory, sqlite_template: Path) -> Path:
     """A house in which two drills are done, one task asks, and three are dead."""
     folder = tmp_path_factory.mktemp("worked")
-    house = make_house_folder(folder / "house", f"sqlite:///{shutil.copy(_sqlite_template, folder / 'nightdesk.db')}")
+    house = make_house_folder(folder / "house", f"sqlite:///{shutil.copy(sqlite_template, folder / 'nightdesk.db')}")
     write_python(house, _PLAYBOOKS)
     nightdesk = Terminal(house)
     for playbook, names in _INPUTS.items():

@@ -11,13 +11,17 @@ _LONGEST_PAUSE = 30.0
 
 
 class Service:
-    """Calls `job` every `seconds`. A failure is logged and the job tried again, after a pause that grows to 30 s."""
+    """Calls `job` every `seconds`. A failure is logged and the job tried again, after a pause that grows.
 
-    def __init__(self, name: str, seconds: float, job: Callable[[], object]) -> None:
+    The pause grows to 30 s; `patient=False` keeps it as it is, for what must not miss its moment.
+    """
+
+    def __init__(self, name: str, seconds: float, job: Callable[[], object], *, patient: bool = True) -> None:
         self.name = name
         self.last_success = time.monotonic()
         self._seconds = seconds
         self._job = job
+        self._longest_pause = max(_LONGEST_PAUSE, seconds) if patient else seconds
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"service-{name}", daemon=True)
 
@@ -37,7 +41,7 @@ class Service:
             try:
                 self._job()
             except Exception as error:
-                pause = min(max(self._seconds, pause * 2), max(_LONGEST_PAUSE, self._seconds))
+                pause = min(max(self._seconds, pause * 2), self._longest_pause)
                 _log.warning(
                     "A service failed and will be tried again.",
                     action=self.name,

@@ -43,7 +43,8 @@ class Watchdog:
         self._end = end or end_process
         self._steady_since: float | None = None
         self._last_renewal = 0.0
-        self.service = Service("watchdog", lease_seconds / 3, self.check)
+        # After an outage every worker must renew before another trusts the leases again: no growing pauses here.
+        self.service = Service("watchdog", lease_seconds / 3, self.check, patient=False)
 
     def check(self) -> None:
         now = time.monotonic()
