@@ -16,6 +16,7 @@ from nightdesk.house import House, open_house
 from nightdesk.intake import Submission, submit_in
 from nightdesk.intake.requests import Answer, Requests, StillRunning
 from nightdesk.store import requests
+from nightdesk.work import sweeper
 from nightdesk.work.insight import count_states
 from tests.support.web import WebServer
 
@@ -119,6 +120,7 @@ def test_old_answers_are_forgotten(timed_house: House, clock: SetClock) -> None:
         kept.once("main", key, "f", lambda conn: Answer(202, {}, {}))
     clock.advance(24 * 3600)
     kept.once("main", "c", "f", lambda conn: Answer(202, {}, {}))
+    sweeper.forget(timed_house)
     with timed_house.db.read() as conn:
         assert [row.key for row in conn.execute(requests.select())] == ["c"]
 

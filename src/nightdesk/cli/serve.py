@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # The exit code for "the database is away, try again" (EX_TEMPFAIL); a supervisor does so for ever.
 OUTAGE = 75
+# The web answers 503 after this; a worker has all night, and takes the house's own patience.
+_WEB_PATIENCE_SECONDS = 5
 
 _Lifeline = Annotated[int | None, typer.Option("--lifeline", hidden=True)]
 
@@ -25,7 +27,7 @@ def web(
     lifeline: _Lifeline = None,
 ) -> None:
     """Run the web process: API and pages."""
-    with _serving(context, lifeline) as house:
+    with _serving(context, lifeline, _WEB_PATIENCE_SECONDS) as house:
         from nightdesk.web.serve import run_web
 
         api = house.settings.api
@@ -35,7 +37,7 @@ def web(
 
 def worker(context: typer.Context, lifeline: _Lifeline = None) -> None:
     """Run a worker: it takes tasks from the queue and does them."""
-    with _serving(context, lifeline) as house:
+    with _serving(context, lifeline, None) as house:
         from nightdesk.worker import run_worker
 
         code = run_worker(house)
@@ -49,8 +51,8 @@ def prepare(context: typer.Context) -> None:
 
 
 @contextmanager
-def _serving(context: typer.Context, lifeline: int | None) -> "Iterator[House]":
-    with _outage_is_temporary(context), opened(patience_seconds=None) as house:
+def _serving(context: typer.Context, lifeline: int | None, patience_seconds: int | None) -> "Iterator[House]":
+    with _outage_is_temporary(context), opened(patience_seconds=patience_seconds) as house:
         from nightdesk.cli.lifeline import hold
         from nightdesk.guard.masking import mask_json
         from nightdesk.watch.logs import configure

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import sqlalchemy as sa
 
@@ -16,9 +16,6 @@ from nightdesk.canonical import Json
 from nightdesk.errors import NightdeskError
 from nightdesk.house import House
 from nightdesk.store import requests
-
-_FORGET_EVERY = timedelta(minutes=10)
-_MOST_FORGOTTEN = 5_000
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,6 @@ class Requests:
         self._house = house
         self._lock = threading.Lock()
         self._running: set[tuple[str, str]] = set()
-        self._forgotten_at: datetime | None = None
 
     def once(self, tenant: str, key: str, fingerprint: str, work: Callable[[sa.Connection], Answer]) -> Answer:
         """Do `work` unless this key was answered before; `fingerprint` tells whether it is the same request."""
@@ -83,7 +79,6 @@ class Requests:
 
     def _keep(self, conn: sa.Connection, tenant: str, key: str, fingerprint: str, answer: Answer) -> None:
         now = self._house.clock.now()
-        self._forget(conn, now)
         kept = {
             "fingerprint": fingerprint,
             "status": answer.status,
@@ -93,15 +88,6 @@ class Requests:
         }
         insert = self._house.db.upsert(requests).values(tenant=tenant, key=key, **kept)
         conn.execute(insert.on_conflict_do_update(index_elements=["tenant", "key"], set_=kept))
-
-    def _forget(self, conn: sa.Connection, now: datetime) -> None:
-        """Now and then, drop answers that are too old to be asked for."""
-        if self._forgotten_at is not None and now - self._forgotten_at < _FORGET_EVERY:
-            return
-        self._forgotten_at = now
-        key = sa.tuple_(requests.c.tenant, requests.c.key)
-        old = sa.select(requests.c.tenant, requests.c.key).where(requests.c.expires_at <= now).limit(_MOST_FORGOTTEN)
-        conn.execute(requests.delete().where(key.in_(old.with_for_update(skip_locked=True))))
 
 
 def _still_running() -> StillRunning:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -95,7 +95,7 @@ def _task_row(house: House, conn: sa.Connection, playbook: Playbook, submission:
         raise Invalid("The submission is not valid", [("key", "is empty, too long, or has control characters")])
     expires_at = submission.expires_at
     if expires_at is None and playbook.ttl_seconds is not None:
-        expires_at = (submission.not_before or now) + timedelta(seconds=playbook.ttl_seconds)
+        expires_at = _later(submission.not_before or now, playbook.ttl_seconds)
     return {
         "id": task_id(playbook.name, submission.tenant, key),
         "playbook": playbook.name,
@@ -179,6 +179,13 @@ def _time_faults(not_before: datetime | None, expires_at: datetime | None) -> li
         for name, moment in stated.items()
         if moment is not None and moment.tzinfo is None
     ]
+
+
+def _later(moment: datetime, seconds: float) -> datetime:
+    try:
+        return moment + timedelta(seconds=seconds)
+    except OverflowError:  # the end of the calendar comes first
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _check_in_time(submission: Submission, now: datetime) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -29,9 +30,11 @@ _OUTAGE_TEXTS = ("database is locked", "disk is full", "disk i/o error", "unable
 class Database:
     """Transactions over one engine. `read` and `write` are for a thread; `commit` is for async code."""
 
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(self, engine: sa.Engine, patience_seconds: int) -> None:
         self.engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self._patience = patience_seconds
+        self._turn = threading.Lock()
         self._writer = GroupWriter(self.write, is_outage, threads=1 if self.is_sqlite else 4)
 
     @contextmanager
@@ -41,8 +44,22 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[sa.Connection]:
-        with self.engine.begin() as conn:
+        with self._own_turn(), self.engine.begin() as conn:
             yield conn
+
+    @contextmanager
+    def _own_turn(self) -> Iterator[None]:
+        """SQLite has one writer at a time and lets the others poll for it, so that some wait for seconds while
+        others pass. Within a process they queue here instead."""
+        if not self.is_sqlite:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._patience):
+            raise PoolTimeout("the database is locked by another writer of this process")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     async def commit(self, work: Callable[[sa.Connection], T]) -> T:
         """Run `work` in a transaction shared with other waiting writes; return once it is on disk.
@@ -100,9 +117,9 @@ def open_database(url: str, *, pooled: bool = True, patience_seconds: int = 30) 
     except sa.exc.ArgumentError:
         raise NightdeskError("The database address cannot be read.", _GIVE_AN_ADDRESS) from None
     if parsed.get_backend_name() == "sqlite":
-        return Database(_sqlite_engine(parsed, patience_seconds))
+        return Database(_sqlite_engine(parsed, patience_seconds), patience_seconds)
     if parsed.get_backend_name() == "postgresql":
-        return Database(_postgres_engine(parsed, pooled, patience_seconds))
+        return Database(_postgres_engine(parsed, pooled, patience_seconds), patience_seconds)
     raise NightdeskError(f"{parsed.get_backend_name()} is not a database that Nightdesk can use.", _GIVE_AN_ADDRESS)
 
 

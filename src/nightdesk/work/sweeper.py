@@ -74,6 +74,8 @@ def _requeue(house: House, conn: sa.Connection, task_id: str) -> bool:
 def forget(house: House) -> None:
     """Delete what has served: answers that can no longer be replayed, queue rows of legs long ended."""
     now = house.clock.now()
+    key = sa.tuple_(requests.c.tenant, requests.c.key)
+    old = sa.select(requests.c.tenant, requests.c.key).where(requests.c.expires_at <= now).limit(_MOST_AT_ONCE)
     with house.db.write() as conn:
-        conn.execute(requests.delete().where(requests.c.expires_at <= now))
+        conn.execute(requests.delete().where(key.in_(old)))
     forget_legs(house.dispatcher.client, (now - _KEEP_LEGS).isoformat(), _MOST_AT_ONCE)
