@@ -2,6 +2,7 @@
 
 import threading
 import time
+from itertools import pairwise
 
 from nightdesk.engine.services import Service
 
@@ -20,7 +21,7 @@ def test_a_service_that_fails_is_tried_again_and_an_impatient_one_without_growin
     service.start()
     assert enough.wait(5)
     service.stop()
-    gaps = [after - before for before, after in zip(calls, calls[1:], strict=False)]
+    gaps = [after - before for before, after in pairwise(calls)]
     assert max(gaps[1:]) < 10 * 0.05
 
 
