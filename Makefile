@@ -5,7 +5,7 @@ BIN := .venv/bin
 # A test process for each processor, but two at least and four at most: some tests measure time.
 JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 2 ] && n=2; [ $$n -gt 4 ] && n=4; echo $$n)
 
-.PHONY: help setup test night check format bench lock clean
+.PHONY: help setup test night check format bench lock sbom clean
 
 help: ## Show these lines.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s%s\n", $$1, $$2 }' Makefile
@@ -16,8 +16,9 @@ setup: .venv/.stamp ## Make .venv with the package and its tools.
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
 	    "Nightdesk needs Python 3.11 or newer; this is %d.%d. Run: make setup PYTHON=python3.13" % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	$(BIN)/python -m pip check --quiet --disable-pip-version-check
 	@touch $@
 
 test: setup ## Run every test.
@@ -51,6 +52,10 @@ DEV_GROUP = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["d
 lock: setup ## Pin the newest versions that pyproject.toml allows, with hashes.
 	$(COMPILE) --output-file requirements/base.txt pyproject.toml
 	$(BIN)/python -c '$(DEV_GROUP)' | $(COMPILE) --constraint requirements/base.txt --output-file requirements/dev.txt pyproject.toml -
+
+sbom: setup ## List what the product is made of, as dist/sbom.json (CycloneDX).
+	@mkdir -p dist
+	$(BIN)/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --output-file dist/sbom.json requirements/base.txt
 
 clean: ## Remove what can be made again.
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .schemathesis

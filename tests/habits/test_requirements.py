@@ -1,7 +1,9 @@
 """The pinned list is complete, has hashes, and names no place that packages come from."""
 
 import ast
+import json
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -15,6 +17,7 @@ _ROOT = Path(__file__).parents[2]
 _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 _RUNTIME = _PROJECT["project"]["dependencies"]
 _TOOLS = _PROJECT["dependency-groups"]["dev"]
+_OURS = {"nightdesk", "tests", "bench"}
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 _PLACE = re.compile(r"^\s*-[-a-zA-Z]+ |://|file:/| @ |(^|[\s'\"])[./~]*/\w", re.MULTILINE)
 
@@ -61,9 +64,7 @@ def test_what_is_imported_is_a_direct_dependency(folder: str, stated: list[str])
     direct = {canonicalize_name(Requirement(line).name) for line in stated}
     distributions = packages_distributions()
     sources = [ast.parse(file.read_bytes(), str(file)) for file in (_ROOT / folder).rglob("*.py")]
-    imported = (
-        {name for source in sources for name in _imported(source)} - sys.stdlib_module_names - {"nightdesk", "tests"}
-    )
+    imported = {name for source in sources for name in _imported(source)} - sys.stdlib_module_names - _OURS
     providers = {name: set(map(canonicalize_name, distributions.get(name, ["none"]))) for name in imported}
     assert {name: found for name, found in providers.items() if not found & direct} == {}
 
@@ -92,3 +93,13 @@ def test_direct_dependencies_are_pinned_within_their_ranges(file: str, stated: l
 def test_the_changelog_speaks_of_this_version() -> None:
     headings = re.findall(r"^## (\S+?),? ", (_ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert _PROJECT["project"]["version"] in headings
+
+
+def test_the_bill_of_materials_has_every_pin(tmp_path: Path) -> None:
+    bill = tmp_path / "sbom.json"
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-file", str(bill)]
+    made = subprocess.run([*command, str(_ROOT / "requirements/base.txt")], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    components = json.loads(bill.read_text(encoding="utf-8"))["components"]
+    listed = {canonicalize_name(part["name"]): part.get("version") for part in components}
+    assert listed == {name: str(pin.specifier).removeprefix("==") for name, pin in _pins("base.txt").items()}
