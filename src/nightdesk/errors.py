@@ -44,3 +44,23 @@ class Unavailable(NightdeskError):
 
 class DiskFull(Unavailable):
     """So little space is left that nothing more is accepted."""
+
+
+class RetryLater(Exception):
+    """The other side could not do it now. The task is tried again, three times by default."""
+
+
+class AskPerson(Exception):
+    """Only a person can decide this. The task goes to the desk with the reason; it is not retried."""
+
+
+class GiveUp(Exception):
+    """It will never work. The task becomes a dead letter at once."""
+
+
+class Overrun(Exception):
+    """A limit of time, of turns or of tokens was reached. What is done is kept."""
+
+
+class LegLost(BaseException):
+    """Another worker has this task, or it was cancelled: leave without a trace."""

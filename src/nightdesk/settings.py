@@ -4,15 +4,36 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_args
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from nightdesk.errors import Invalid
 
-# Variables that are not settings: where the house is, secrets, and the drill's log.
-_NOT_SETTINGS = {"NIGHTDESK_HOME", "NIGHTDESK_DRILL_LOG", "NIGHTDESK_CALLBACK_SECRET", "NIGHTDESK_TOKEN"}
+# Variables that are not settings: where the house is, secrets, and what tests need.
+_NOT_SETTINGS = {
+    "NIGHTDESK_HOME", "NIGHTDESK_DRILL_LOG", "NIGHTDESK_FAILPOINT", "NIGHTDESK_CALLBACK_SECRET", "NIGHTDESK_TOKEN",
+}  # fmt: skip
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"{name!r} is not a time zone; one is Europe/Berlin") from None
+    return name
 
 
 class _Section(BaseModel):
@@ -52,10 +73,84 @@ class ApiSettings(_Section):
     idempotency_hours: int = Field(default=24, ge=1, description="How long an answer can be replayed.")
 
 
+def _as_dollars(value: object) -> object:
+    """Text or a number as text, so that 0.1 is a tenth exactly; empty text is no cap."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise ValueError('must be dollars, as in "5.00"')
+    text = str(value).strip()
+    try:
+        amount = Decimal(text or "1")
+    except InvalidOperation:
+        raise ValueError('must be dollars, as in "5.00"') from None
+    if not (amount.is_finite() and Decimal("0.000001") <= amount <= _MOST_DOLLARS):
+        raise ValueError(
+            f"must be more than 0 and at most {_MOST_DOLLARS:,} dollars; to stop all spending: nightdesk stop"
+        )
+    return text
+
+
+_MOST_DOLLARS = 1_000_000
+Dollars = Annotated[str, BeforeValidator(_as_dollars)]
+
+
+class TenantBudget(_Section):
+    day: Dollars = Field(default="", description="Dollars per day for this tenant; empty means no cap.")
+
+
+class BudgetSettings(_Section):
+    day: Dollars = Field(default="", description="Dollars per day for everything; empty means no cap.")
+    night: Dollars = Field(default="", description="Dollars per night for everything; empty means no cap.")
+    task: Dollars = Field(default="", description="Dollars per task, where its playbook states no cap.")
+    playbook_day: Dollars = Field(default="", description="Dollars per day and playbook, where it states no cap.")
+    tenant_day: Dollars = Field(default="", description="Dollars per day for each tenant that is not named.")
+    tenant: dict[str, TenantBudget] = Field(
+        default_factory=dict, description='Tenants by name, as in [budget.tenant.acme] with day = "2.00".'
+    )
+
+
+class BreakerSettings(_Section):
+    errors: int = Field(default=5, ge=1, le=100, description="Errors running that open a breaker.")
+    window_seconds: float = Field(default=120, gt=0, le=3600, description="Time within which these errors must be.")
+    open_seconds: float = Field(
+        default=600, gt=0, le=86_400, description="How long it stays open, and how long a trial call may take."
+    )
+    slow_seconds: float = Field(
+        default=120, gt=0, le=3600, description="It opens too when one live answer in twenty takes longer than this."
+    )
+
+
+class RateSettings(_Section):
+    """Limits of what is sent. None: no limit but what the provider is found to have."""
+
+    requests_per_minute: float | None = Field(default=None, gt=0, le=1e9)
+    input_tokens_per_minute: float | None = Field(default=None, gt=0, le=1e12)
+    output_tokens_per_minute: float | None = Field(default=None, gt=0, le=1e12)
+    queued_tokens: float | None = Field(default=None, gt=0, le=1e12)
+
+
+_ROUTE = r"^(\*|tenant:[^\s*]+|[a-z0-9_.-]+:(\*|[^\s*]+)|\*:[^\s*]+)$"
+
+
 class LimitSettings(_Section):
+    """A key with a colon, and "*", is a route: its table is one of `routes`."""
+
     tenants: dict[str, int] = Field(default_factory=dict, description="Legs running at once, per tenant by name.")
     playbooks: dict[str, int] = Field(default_factory=dict, description="The same per playbook; overrides its own.")
     tenant: int = Field(default=0, ge=0, description="The limit for tenants that are not named; 0 means none.")
+    routes: dict[Annotated[str, Field(pattern=_ROUTE)], RateSettings] = Field(
+        default_factory=dict,
+        description='Rates, stated as [limits."anthropic:*"] with requests_per_minute = 50; see docs/limits.md.',
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_routes(cls, stated: Any) -> Any:
+        if not isinstance(stated, dict):
+            return stated
+        routes = {key: value for key, value in stated.items() if ":" in str(key) or key == "*"}
+        rest = {key: value for key, value in stated.items() if key not in routes}
+        listed = rest.get("routes", {})
+        return {**rest, "routes": {**listed, **routes} if isinstance(listed, dict) else listed} if routes else rest
 
 
 class DiskSettings(_Section):
@@ -84,6 +179,47 @@ class LogSettings(_Section):
     )
 
 
+class ModelSettings(_Section):
+    output_tokens: int = Field(
+        default=8192, ge=1, description="Limit of output tokens for a request that states none itself."
+    )
+    turns: int = Field(default=50, ge=1, description="Calls to models that one version of a task may make.")
+    timeout_seconds: float = Field(default=600, ge=1, le=3600, description="Longest wait for a live answer.")
+    flex_minutes: float = Field(default=15, gt=0, description="How long a flex answer is given.")
+    batch_minutes: float = Field(
+        default=60, gt=0, description="How long a batch is expected to take until it was seen for itself."
+    )
+    cache_hits: float = Field(
+        default=0.6, ge=0, le=1, description="Share of a marked prefix that a batch is expected to find in the cache."
+    )
+
+
+class WaveSettings(_Section):
+    settle_seconds: float = Field(
+        default=5, ge=0, le=600, description="A wave leaves when nothing has joined it for this long."
+    )
+    longest_wait_seconds: float = Field(
+        default=300, ge=0, le=86_400, description="A wave leaves at the latest after this wait."
+    )
+    poll_seconds: float = Field(default=30, gt=0, le=3600, description="How often an open batch is asked after.")
+    canary: bool = Field(default=True, description="Whether the first request of a new shape goes ahead of its wave.")
+    most_items: int = Field(default=50_000, ge=1, description="Largest wave, where the provider would take more.")
+
+
+_Wall = Annotated[str, StringConstraints(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
+
+
+class NightSettings(_Section):
+    zone: Annotated[str, AfterValidator(_zone)] = Field(
+        default="UTC", description="Time zone of the house: when a day and a night begin."
+    )
+    start: _Wall = Field(default="01:00", description="When a night's window opens.")
+    stop: _Wall = Field(default="05:00", description="The hard stop: what is out then is of no use tonight.")
+    last_call_minutes: float = Field(
+        default=20, ge=0, description="How long before the hard stop batches are called back at the latest."
+    )
+
+
 class Settings(_Section):
     """All sections. The docs list each setting with its unit and default; a test says so."""
 
@@ -91,9 +227,14 @@ class Settings(_Section):
     worker: WorkerSettings = WorkerSettings()
     api: ApiSettings = ApiSettings()
     limits: LimitSettings = LimitSettings()
+    budget: BudgetSettings = BudgetSettings()
+    breakers: BreakerSettings = BreakerSettings()
     disk: DiskSettings = DiskSettings()
     callbacks: CallbackSettings = CallbackSettings()
     audit: AuditSettings = AuditSettings()
+    model: ModelSettings = ModelSettings()
+    waves: WaveSettings = WaveSettings()
+    night: NightSettings = NightSettings()
     log: LogSettings = LogSettings()
 
 
@@ -153,10 +294,25 @@ def _environment_names() -> dict[str, tuple[str, str]]:
 
 
 def _fault(problem: Any) -> tuple[str, str]:
-    path = ".".join(str(part) for part in problem["loc"])
+    place = [part for part in problem["loc"] if part != "[key]"]
+    if place[:2] == ["limits", "routes"] and len(place) > 2:
+        del place[1]  # where it was gathered, not where it was written
+    path = ".".join(str(part) for part in place)
+    if problem["type"] == "string_pattern_mismatch" and place[0] == "limits":
+        return path, 'is no route; routes are "provider:model", "provider:*", "*:model", "tenant:name" and "*"'
+    if problem["type"] == "value_error":
+        return path, problem["msg"].removeprefix("Value error, ")
     if problem["type"] != "extra_forbidden":
         return path, problem["msg"]
-    section, *rest = problem["loc"]
-    model = Settings if not rest else Settings.model_fields[section].annotation
-    known = list(model.model_fields)  # type: ignore[union-attr]
-    return path, "is not a known setting" + nearest(str(problem["loc"][-1]), known)
+    model = _model_at(problem["loc"][:-1])
+    return path, "is not a known setting" + nearest(str(place[-1]), list(model.model_fields))
+
+
+def _model_at(location: tuple[str, ...]) -> type[BaseModel]:
+    """The model that lies there, below sections and tables of names."""
+    found: Any = Settings
+    for part in location:
+        is_model = isinstance(found, type) and issubclass(found, BaseModel)
+        found = found.model_fields[part].annotation if is_model else get_args(found)[1]
+    model: type[BaseModel] = found
+    return model

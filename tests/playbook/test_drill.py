@@ -10,10 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from nightdesk.errors import Invalid
+from nightdesk.errors import AskPerson, Invalid, RetryLater
 from nightdesk.playbook import Playbook, When, load_registry
 from nightdesk.work.context import StepInfo, step_in_progress
-from nightdesk.work.failure import AskPerson, RetryLater
 
 
 class Straight:

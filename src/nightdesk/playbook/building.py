@@ -1,6 +1,7 @@
 """From what was stated, in YAML or Python, to a Playbook; or to one refusal that names every fault and its place."""
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -9,11 +10,11 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from nightdesk.canonical import Json, canonical, digest
 from nightdesk.errors import Invalid
-from nightdesk.playbook.definition import Limits, Playbook, Run, When
+from nightdesk.playbook.definition import Asking, Limits, Playbook, Run, When
 from nightdesk.playbook.faults import Fault, Path, dotted, found_by_pydantic, plain
 from nightdesk.playbook.keys import check_template
 from nightdesk.playbook.notation import read_model
-from nightdesk.playbook.statement import Statement
+from nightdesk.playbook.statement import BudgetPart, Statement
 from nightdesk.playbook.timing import read_when
 
 Place = Callable[[Path], str]  # file and line of a key
@@ -46,6 +47,7 @@ def build(
         sla_seconds=statement.sla,
         ttl_seconds=statement.ttl,
         limits=Limits(statement.limits.time, statement.limits.concurrency, statement.limits.retries),
+        asking=_asking(statement),
         risk=statement.risk,
         on_code_change=statement.on_code_change,
         run=run,
@@ -66,6 +68,26 @@ def _statement(definition: dict[str, Json], faults: list[Fault]) -> Statement | 
     except ValidationError as error:
         faults += found_by_pydantic(error, Statement, "key")
         return None
+
+
+def _asking(statement: Statement) -> Asking:
+    model, budget = statement.model, statement.budget or BudgetPart()
+    return Asking(
+        use=model.use if model else None,
+        cheaper=model.cheaper if model else None,
+        fallback=model.fallback if model else None,
+        lane=statement.lane,
+        cache=statement.cache,
+        task_cap=_dollars(budget.task),
+        day_cap=_dollars(budget.day),
+        call_ceiling=_dollars(budget.call),
+        turns=statement.limits.turns,
+        tokens=statement.limits.tokens,
+    )
+
+
+def _dollars(stated: float | None) -> Decimal | None:
+    return None if stated is None else Decimal(str(stated))
 
 
 def _class(stated: Mapping[str, Any], key: str) -> type[BaseModel] | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from nightdesk.canonical import Json
 from nightdesk.playbook.building import build
 from nightdesk.playbook.code import load_module, read_text, shown
-from nightdesk.playbook.definition import OnCodeChange, Playbook, Risk, Run
+from nightdesk.playbook.definition import Lane, OnCodeChange, Playbook, Risk, Run
 from nightdesk.playbook.faults import Fault, Path as KeyPath
 
 
@@ -45,7 +45,8 @@ class Stated(TypedDict, total=False):
     review: Mapping[str, Json]
     release: Mapping[str, Json]
     golden: str
-    lane: str
+    lane: Lane
+    cache: bool
     then: list[str]
     tools: list[Json]
     sla: str | float

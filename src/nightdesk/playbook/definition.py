@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,11 +12,12 @@ from pydantic_core import PydanticSerializationError
 from nightdesk.canonical import Json, canonical, digest, jsonable
 from nightdesk.errors import Invalid
 from nightdesk.playbook.faults import Fault, dotted, found_by_pydantic, plain
-from nightdesk.playbook.keys import fill
+from nightdesk.playbook.keys import fill, names
 
 Run = Callable[[Any, Any], Awaitable[Any]]  # (input model, desk) -> output
 Risk = Literal["internal", "reversible", "customer", "irreversible"]
 OnCodeChange = Literal["keep", "person"]
+Lane = Literal["auto", "batch", "flex", "live"]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,25 @@ class Limits:
     retries: int = 3
 
 
+@dataclass(frozen=True)
+class Asking:
+    """How models are asked: which (as `provider:name`), in which lane, and what bounds it. Caps are in US dollars.
+
+    `turns` and `tokens` bound the calls of one task and the output of one call; None leaves it to the settings.
+    """
+
+    use: str | None = None
+    cheaper: str | None = None
+    fallback: str | None = None
+    lane: Lane = "auto"
+    cache: bool = False
+    task_cap: Decimal | None = None
+    day_cap: Decimal | None = None
+    call_ceiling: Decimal | None = None
+    turns: int | None = None
+    tokens: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Playbook:
     """One kind of work. `definition` is what was stated, for the rooms that read more of it than this one."""
@@ -53,6 +74,7 @@ class Playbook:
     sla_seconds: float | None
     ttl_seconds: float | None
     limits: Limits
+    asking: Asking
     risk: Risk
     on_code_change: OnCodeChange
     run: Run | None
@@ -74,6 +96,13 @@ class Playbook:
     def key_for(self, values: Json) -> str:
         """What makes two submissions the same: the key template filled in, else a digest of the whole input."""
         return fill(self.key, values) if self.key else digest(canonical(values))
+
+    def mixed_up(self, given: Json, output: Json) -> str:
+        """What is wrong with an output that names another item than the input: a field of the key has another value."""
+        if not (isinstance(output, dict) and self.key):
+            return ""
+        wrong = [name for name in names(self.key) if name in output and output[name] != given.get(name)]
+        return "; ".join(f"{name} must be {canonical(given.get(name))}, as in the input" for name in wrong)
 
     def check_output(self, value: object) -> Json:
         """What the code returned as plain JSON, or Invalid with every fault."""

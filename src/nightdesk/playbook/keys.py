@@ -30,6 +30,11 @@ def _check_hole(hole: str, model: type[BaseModel], faults: list[Fault]) -> None:
             return
 
 
+def names(template: str) -> list[str]:
+    """The fields that the template names, without those within another."""
+    return [hole for hole in _HOLE.findall(template) if "." not in hole]
+
+
 def fill(template: str, values: Json) -> str:
     """The template filled in; a key too long for an index, or that could not be shown, is replaced by its digest."""
     key = _HOLE.sub(lambda hole: _text(values, hole[1].split(".")), template)

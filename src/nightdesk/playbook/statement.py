@@ -2,12 +2,12 @@
 
 import re
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from nightdesk.canonical import Json
-from nightdesk.playbook.definition import Limits, OnCodeChange, Risk
+from nightdesk.playbook.definition import Lane, Limits, OnCodeChange, Risk
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
@@ -81,8 +81,11 @@ class ModelPart(Part):
 
 
 class BudgetPart(Part):
+    """Caps per task and per day; `call` is what one call may cost of a model that has no known price."""
+
     task: Dollars | None = None
     day: Dollars | None = None
+    call: Dollars | None = None
 
 
 class ReviewPart(Part):
@@ -103,6 +106,8 @@ class LimitsPart(Part):
     time: Seconds = Limits.time_seconds
     concurrency: int = Field(default=Limits.concurrency, ge=0, le=10_000)
     retries: int = Field(default=Limits.retries, ge=0, le=100)
+    turns: int | None = Field(default=None, ge=1, le=10_000)
+    tokens: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 class Statement(Part):
@@ -121,7 +126,8 @@ class Statement(Part):
     review: ReviewPart | None = None
     release: ReleasePart | None = None
     golden: Annotated[Text | None, BeforeValidator(_file)] = None
-    lane: Literal["auto", "batch", "flex", "live"] = "auto"
+    lane: Lane = "auto"
+    cache: bool = False
     then: list[Name] = []
     tools: list[Annotated[dict[Text, Json], BeforeValidator(_named)]] = []
     sla: Seconds | None = None

@@ -9,12 +9,17 @@ The store is synchronous; async code steps into it through `Database.commit`, wh
 writes of many legs into one transaction.
 """
 
+from nightdesk.store.asking import batches, breakers, budgets, calls, rate_buckets, shapes
 from nightdesk.store.database import Database, is_outage, open_database, upsert
 from nightdesk.store.migrate import migrate, pending_migrations
 from nightdesk.store.tables import events, metadata, notices, requests, runs, slots, switches, tasks, tokens
 
 __all__ = [
     "Database",
+    "batches",
+    "breakers",
+    "budgets",
+    "calls",
     "events",
     "is_outage",
     "metadata",
@@ -22,8 +27,10 @@ __all__ = [
     "notices",
     "open_database",
     "pending_migrations",
+    "rate_buckets",
     "requests",
     "runs",
+    "shapes",
     "slots",
     "switches",
     "tasks",

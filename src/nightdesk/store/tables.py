@@ -9,7 +9,7 @@ STATES = (
     "done", "rejected", "expired", "cancelled", "dead",
 )  # fmt: skip
 FINAL = ("done", "rejected", "expired", "cancelled", "dead")
-WAITS = ("batch", "retry", "budget", "person", "switch", "time", "turn")
+WAITS = ("batch", "retry", "budget", "person", "switch", "time", "turn", "breaker", "limit")
 
 metadata = sa.MetaData(
     naming_convention={
@@ -22,7 +22,7 @@ metadata = sa.MetaData(
 )
 
 
-def _one_of(column: str, values: tuple[str, ...]) -> str:
+def one_of(column: str, values: tuple[str, ...]) -> str:
     return f"{column} IN ({', '.join(repr(value) for value in values)})"
 
 
@@ -59,11 +59,11 @@ tasks = sa.Table(
     sa.Column("slot", sa.Text),
     sa.Column("callback_url", sa.Text),
     sa.UniqueConstraint("playbook", "tenant", "key"),
-    sa.CheckConstraint(_one_of("state", STATES), name="state_known"),
-    sa.CheckConstraint(_one_of("waiting_for", WAITS), name="wait_known"),
+    sa.CheckConstraint(one_of("state", STATES), name="state_known"),
+    sa.CheckConstraint(one_of("waiting_for", WAITS), name="wait_known"),
     sa.CheckConstraint("(state = 'waiting') = (waiting_for IS NOT NULL)", name="waiting_says_for_what"),
     sa.CheckConstraint("(state = 'working') = (slot IS NOT NULL)", name="working_has_a_slot"),
-    sa.CheckConstraint(f"({_one_of('state', FINAL)}) = (ended_at IS NOT NULL)", name="ends_have_a_time"),
+    sa.CheckConstraint(f"({one_of('state', FINAL)}) = (ended_at IS NOT NULL)", name="ends_have_a_time"),
     sa.CheckConstraint("state <> 'dead' OR error IS NOT NULL", name="dead_says_why"),
     sa.CheckConstraint("rank IS NULL OR state IN ('queued', 'planned', 'waiting')", name="rank_is_for_dispatched"),
     sa.CheckConstraint("priority BETWEEN 0 AND 3", name="priority_known"),
@@ -116,7 +116,7 @@ runs = sa.Table(
     sa.Column("input", JsonText),
     sa.Column("input_hash", sa.Text, nullable=False),
     sa.Column("output", JsonText),
-    sa.CheckConstraint(_one_of("status", ("running", "done", "failed", "waiting")), name="status_known"),
+    sa.CheckConstraint(one_of("status", ("running", "done", "failed", "waiting")), name="status_known"),
     sa.CheckConstraint("(status IN ('done', 'failed')) = (ended_at IS NOT NULL)", name="ends_have_a_time"),
     sa.CheckConstraint("(status = 'failed') = (error_class IS NOT NULL)", name="failures_have_a_class"),
     sa.CheckConstraint("attempt >= 1 AND occurrence >= 1 AND position >= 1", name="counts_make_sense"),
@@ -160,7 +160,7 @@ switches = sa.Table(
     sa.Column("why", sa.Text, nullable=False),
     sa.Column("set_by", sa.Text, nullable=False),
     sa.Column("set_at", Instant, nullable=False),
-    sa.CheckConstraint(_one_of("mode", ("pause", "stop")), name="mode_known"),
+    sa.CheckConstraint(one_of("mode", ("pause", "stop")), name="mode_known"),
     sa.UniqueConstraint("playbook", "tenant", "connector"),
 )
 

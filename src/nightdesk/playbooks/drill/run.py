@@ -4,8 +4,8 @@ import asyncio
 import os
 from typing import Any
 
+from nightdesk.errors import AskPerson, RetryLater
 from nightdesk.work.context import current_step
-from nightdesk.work.failure import AskPerson, RetryLater
 
 
 async def drill(order: Any, desk: Any) -> dict[str, int]:

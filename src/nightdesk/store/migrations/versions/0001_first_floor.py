@@ -177,7 +177,7 @@ def upgrade() -> None:
             name=op.f("ck_tasks_state_known"),
         ),
         sa.CheckConstraint(
-            "waiting_for IN ('batch', 'retry', 'budget', 'person', 'switch', 'time', 'turn')",
+            "waiting_for IN ('batch', 'retry', 'budget', 'person', 'switch', 'time', 'turn', 'breaker', 'limit')",
             name=op.f("ck_tasks_wait_known"),
         ),
         sa.CheckConstraint("priority BETWEEN 0 AND 3", name=op.f("ck_tasks_priority_known")),
