@@ -4,7 +4,7 @@ import os
 import signal
 
 
-def failpoint(name: str) -> None:
-    """Die here, as by kill -9, if NIGHTDESK_FAILPOINT names this place."""
-    if os.environ.get("NIGHTDESK_FAILPOINT") == name:
+def failpoint(place: str, provider: str) -> None:
+    """Die here, as by kill -9, if NIGHTDESK_FAILPOINT names this place and provider: `batch-created:openai`."""
+    if os.environ.get("NIGHTDESK_FAILPOINT") == f"{place}:{provider}":
         os.kill(os.getpid(), signal.SIGKILL)

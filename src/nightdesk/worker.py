@@ -2,7 +2,10 @@
 
 import signal
 import threading
+from collections.abc import Sequence
 from datetime import datetime
+
+import sqlalchemy as sa
 
 from nightdesk.engine.runtime import Runtime
 from nightdesk.engine.services import Service
@@ -13,11 +16,19 @@ from nightdesk.errors import NightdeskError
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.intake import Submission, submit
+from nightdesk.model.collecting import Collecting
+from nightdesk.model.last_call import call_back_due
+from nightdesk.model.posting import Posting
+from nightdesk.model.room import ModelRoom
+from nightdesk.model.waves import form_waves
+from nightdesk.model.withdrawing import withdraw
 from nightdesk.store import open_database
 from nightdesk.watch import audit, courier
 from nightdesk.watch.logs import get_logger
 from nightdesk.work import sweeper
 from nightdesk.work.leg import Legs
+from nightdesk.work.queue import wake_those_waiting
+from nightdesk.work.waking import wake_for_breakers, wake_for_money, wake_forgotten
 
 _log = get_logger("nightdesk.worker")
 # After the legs were told to leave, how long their last writes may take.
@@ -31,7 +42,8 @@ class Worker:
         self._fresh = open_database(house.url, pooled=False, patience_seconds=settings.lease_seconds // 3)
         self.slot = acquire(self._fresh, settings.lease_seconds)
         self._switchboard = Switchboard(house.db)
-        self._legs = Legs(house, self.slot, self._switchboard)
+        self._room = ModelRoom(house)
+        self._legs = Legs(house, self.slot, self._switchboard, self._room)
         self._runtime = Runtime(house.url, self.slot, settings, self._legs.run, self._tick)
         self._services = self._make_services()
 
@@ -80,10 +92,29 @@ class Worker:
             Service("switches", 0.5, self._switchboard.refresh),
             Service("takeover", settings.worker.lease_seconds / 3, lambda: self._take_over(watchdog)),
             Service("sweep", 1.0, self._sweep),
-            Service("mend", 30.0, lambda: sweeper.requeue_broken(house)),
+            Service("wake", 1.0, self._wake),
+            Service("mend", 30.0, self._mend),
             Service("forget", 60.0, lambda: sweeper.forget(house)),
             Service("seal", settings.audit.seal_seconds, lambda: audit.seal(house.db, house.clock, head_file)),
             Service("courier", 1.0, self._deliver),
+            *self._post_services(),
+        ]
+
+    def _post_services(self) -> list[Service]:
+        """Waves out and back. Two of a kind, so that one provider that answers slowly does not hold up another."""
+        room, holder, waves = self._room, self.slot.executor_id, self._house.settings.waves
+
+        def wake(conn: sa.Connection, task_ids: Sequence[str]) -> None:
+            wake_those_waiting(self._house, conn, task_ids)
+
+        posting, collecting = Posting(room, holder, wake), Collecting(room, holder, wake)
+        pause = min(1.0, waves.poll_seconds)
+        return [
+            Service("waves", min(1.0, waves.settle_seconds or 0.1), lambda: form_waves(room, wake)),
+            Service("last-call", 5.0, lambda: call_back_due(room, wake)),
+            Service("withdraw", 5.0, lambda: withdraw(room, wake)),
+            *(Service(f"post-{number}", pause, posting.post_due) for number in (1, 2)),
+            *(Service(f"collect-{number}", pause, collecting.collect_due) for number in (1, 2)),
         ]
 
     def _take_over(self, watchdog: Watchdog) -> None:
@@ -96,6 +127,14 @@ class Worker:
         sweeper.expire(self._house)
         sweeper.wake_switched_on(self._house, self._switchboard)
         sweeper.wake_turns_left(self._house)
+
+    def _wake(self) -> None:
+        wake_for_money(self._house)
+        wake_for_breakers(self._house)
+
+    def _mend(self) -> None:
+        sweeper.requeue_broken(self._house)
+        wake_forgotten(self._house)
 
     def _deliver(self) -> None:
         house, settings = self._house, self._house.settings.callbacks

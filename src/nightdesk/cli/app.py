@@ -9,12 +9,17 @@ import typer
 from nightdesk.cli import (
     add,
     audit,
+    breaker,
+    budget,
+    calls,
     dead,
     doctor,
     init,
     night,
     playbooks,
+    rehearse,
     serve,
+    simulator,
     status,
     switches,
     tasks,
@@ -54,10 +59,15 @@ app.command("status")(status.status)
 app.command("pause")(switches.pause)
 app.command("stop")(switches.stop)
 app.command("resume")(switches.resume)
+app.command("calls")(calls.calls)
+app.add_typer(budget.app, name="budget")
+app.add_typer(breaker.app, name="breaker")
 app.add_typer(audit.app, name="audit")
 app.add_typer(tokens.app, name="token")
 app.command("doctor")(doctor.doctor)
 app.command("night")(night.night)
+app.command("rehearse")(rehearse.rehearse)
+app.command("simulator")(simulator.simulator)
 
 
 def run() -> int:

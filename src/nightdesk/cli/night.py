@@ -3,6 +3,7 @@
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _ENDS = ("done", "review", "dead", "expired", "cancelled", "rejected")
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 60.0
+_asked_to_end = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def night(
     json: JsonOption = False,
 ) -> None:
     """Run a hundred drills through a real worker, and sum up."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
     with _somewhere() as home, opened(home) as house:
         ids = _submit(house, count)
         started = time.monotonic()
@@ -62,6 +65,7 @@ def night(
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
+    _asked_to_end.set()
     raise KeyboardInterrupt
 
 
@@ -102,6 +106,8 @@ def _work(house: "House", home: Path, ids: list[str]) -> Mapping[str, int]:
 def _watch(house: "House", worker: "Child", ids: list[str], advance: Callable[[int], None]) -> Mapping[str, int]:
     ended, changed = 0, time.monotonic()
     while True:
+        if _asked_to_end.is_set():  # an exception that is raised while a library cleans up is lost
+            raise KeyboardInterrupt
         worker.tend()
         states = _count(house, ids)
         now_ended = sum(states[state] for state in _ENDS)

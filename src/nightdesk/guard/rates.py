@@ -77,11 +77,13 @@ def take(
     if missing:
         _open(db, conn, at, missing)
         seconds |= _taken(conn, at, missing)
-    longest = max(seconds.values(), default=0.0)
-    if longest <= patience_seconds:
+    longest = max((wait for wait, _ in seconds.values()), default=0.0)
+    # What is larger than its bucket has to wait even when that is full, and has patience for it.
+    avoidable = max((wait - least for wait, least in seconds.values()), default=0.0)
+    if avoidable <= patience_seconds:
         return longest
     give_back(db, conn, wants)
-    return Later(longest)
+    return Later(avoidable)
 
 
 def give_back(db: Database, conn: sa.Connection, wants: Sequence[Want]) -> None:
@@ -154,15 +156,20 @@ def queue_down(db: Database, conn: sa.Connection, limits: Sequence[Limit], token
     correct(db, conn, {limit.address: -tokens for limit in limits})
 
 
-def _taken(conn: sa.Connection, at: datetime, wants: Sequence[Want]) -> dict[Address, float]:
-    """For each bucket that there is, the seconds until what was taken from it is there."""
+def _taken(conn: sa.Connection, at: datetime, wants: Sequence[Want]) -> dict[Address, tuple[float, float]]:
+    """For each bucket that there is, the seconds until what was taken from it is there: now, and from a full one."""
     if not wants:
         return {}
     names = ("amount", "capacity", "per_second")
     rows = [{**want.address._asdict(), **{f"new_{name}": getattr(want, name) for name in names}} for want in wants]
-    now = at.timestamp()
+    now, amounts = at.timestamp(), {want.address: want.amount for want in wants}
     found = conn.execute(_taking(len(rows)), {"now": now, **numbered(rows)})
-    return {Address(*row[:5]): _wait(row.level, row.per_second, row.as_of - now) for row in found}
+    waits: dict[Address, tuple[float, float]] = {}
+    for row in found:
+        address = Address(*row[:5])
+        least = _wait(row.capacity - amounts[address], row.per_second, 0.0)
+        waits[address] = _wait(row.level, row.per_second, row.as_of - now), least
+    return waits
 
 
 def _wait(level: float, per_second: float, blocked: float) -> float:
@@ -190,7 +197,7 @@ def _taking(count: int) -> Any:
             per_second=per_second,
             as_of=sa.case((is_past, now), else_=_b.as_of),
         )
-        .returning(*_PLACE, _b.level, _b.per_second, _b.as_of)
+        .returning(*_PLACE, _b.level, _b.capacity, _b.per_second, _b.as_of)
     )
 
 

@@ -84,6 +84,10 @@ sa.Index(
     sqlite_where=calls.c.status == "wanted", postgresql_where=calls.c.status == "wanted",
 )  # fmt: skip
 sa.Index(
+    "ix_calls_sending", calls.c.sent_at,
+    sqlite_where=calls.c.status == "sending", postgresql_where=calls.c.status == "sending",
+)  # fmt: skip
+sa.Index(
     "ix_calls_due", calls.c.deadline,
     sqlite_where=calls.c.status.in_(("wanted", "sent")), postgresql_where=calls.c.status.in_(("wanted", "sent")),
 )  # fmt: skip

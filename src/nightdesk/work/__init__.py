@@ -8,8 +8,8 @@ writes refused.
 Never: talks to DBOS or decides what a playbook does; it never guesses what a step did.
 """
 
+from nightdesk.errors import AskPerson, GiveUp, RetryLater
 from nightdesk.work.context import StepInfo, current_step
 from nightdesk.work.desk import Desk
-from nightdesk.work.failure import AskPerson, GiveUp, RetryLater
 
 __all__ = ["AskPerson", "Desk", "GiveUp", "RetryLater", "StepInfo", "current_step"]

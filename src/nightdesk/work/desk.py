@@ -7,16 +7,23 @@ import time
 import typing
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pydantic import TypeAdapter
 
 from nightdesk.canonical import Json, digest
 from nightdesk.clock import Clock
+from nightdesk.model.asker import Asker
+from nightdesk.model.transport import http_client
 from nightdesk.watch.logs import get_logger
 from nightdesk.work.context import StepInfo, step_in_progress
 from nightdesk.work.journal import Entry, Journal
-from nightdesk.work.pause import Pause, Wait
+from nightdesk.work.pause import Pause
+
+if TYPE_CHECKING:
+    import httpx
+    import httpx2
+    from pydantic_ai.models import Model
 
 T = TypeVar("T")
 
@@ -24,7 +31,9 @@ T = TypeVar("T")
 class Desk:
     """What a playbook's function needs to be durable, and nothing else."""
 
-    def __init__(self, task: Any, journal: Journal, pause: Pause, clock: Clock, deadline: datetime) -> None:
+    def __init__(
+        self, task: Any, journal: Journal, pause: Pause, asker: Asker, clock: Clock, deadline: datetime
+    ) -> None:
         self.task_id: str = task["id"]
         self.tenant: str = task["tenant"]
         self.version: int = task["version"]
@@ -32,6 +41,7 @@ class Desk:
         self.log = get_logger("nightdesk.playbook").bind(job_id=self.task_id)
         self._journal = journal
         self._pause = pause
+        self._asker = asker
         self._clock = clock
 
     @overload
@@ -76,6 +86,40 @@ class Desk:
         """Park until the moment. The moment of the first run stands, whatever a replay computes."""
         await self._wait("time", name, None, moment, None)
 
+    @overload
+    def http_client(self) -> "httpx2.AsyncClient": ...
+
+    @overload
+    def http_client(self, *, sync: Literal[True], library: Literal["httpx2"] = ...) -> "httpx2.Client": ...
+
+    @overload
+    def http_client(self, *, sync: Literal[False] = ..., library: Literal["httpx"]) -> "httpx.AsyncClient": ...
+
+    @overload
+    def http_client(self, *, sync: Literal[True], library: Literal["httpx"]) -> "httpx.Client": ...
+
+    def http_client(self, *, sync: bool = False, library: str = "httpx2") -> Any:
+        """The HTTP client to give to a provider's SDK: what is asked through it is journaled, and never paid twice.
+
+        A sync client is for functions in threads: a plain function given to `step`, or `asyncio.to_thread`.
+        """
+        return http_client(self._asker, sync=sync, library=library)
+
+    def model(self, name: str | None = None) -> "Model":
+        """A model for Pydantic AI, as `provider:name`; without a name, the playbook's own."""
+        from nightdesk.model.agents import agent_model
+
+        return agent_model(self._asker, name)
+
+    def tool(self, fn: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+        """The function as a tool for an agent: each call of it is a step, so that a replay gives the same results."""
+
+        @functools.wraps(fn)
+        async def journaled(*args: Any, **kwargs: Any) -> Any:
+            return await self.step(fn.__name__, fn, *args, **kwargs)
+
+        return journaled
+
     def key(self, *parts: str) -> str:
         """The idempotency key for a write outside: the same in every attempt, another in every version."""
         return digest(self.task_id, str(self.version), *parts)[:32]
@@ -89,7 +133,7 @@ class Desk:
         stored = await self._journal.wait(entry)
         due = datetime.fromisoformat(stored["until"]) if stored["until"] else None
         if due is None or due > self._clock.now():
-            await self._pause.park(Wait(kind, due))
+            await self._pause.wait(kind, due)
         await self._journal.start(entry)
         return await self._journal.complete(entry, stored["default"])
 
@@ -101,12 +145,12 @@ class Desk:
         try:
             value = await _call(call)
         except Exception as error:
-            await self._journal.fail(entry, error)
+            await self._journal.fail(entry, error, self._asker.spent_in(entry.step, entry.occurrence))
             log.warning("A step failed.", action="step", status="failed", duration_ms=_since(began), error=str(error))
             raise
         finally:
             step_in_progress.reset(mark)
-        output = await self._journal.complete(entry, value)
+        output = await self._journal.complete(entry, value, self._asker.spent_in(entry.step, entry.occurrence))
         log.info("A step is done.", action="step", status="done", duration_ms=_since(began))
         return output
 

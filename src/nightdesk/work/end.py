@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from nightdesk.canonical import Json
 from nightdesk.errors import Invalid
 from nightdesk.house import House
+from nightdesk.model import calls
 from nightdesk.playbook import Playbook
 from nightdesk.store import tasks
 from nightdesk.work.begin import Begun, limits_of, working
@@ -99,6 +100,7 @@ class LegEnd:
         error_row = describe(error, step)
         told = {name: value for name, value in error_row.items() if name != "traceback"}
         columns |= {"error": error_row, "failures": task["failures"] + 1}
+        calls.forgive(conn, task["id"], task["version"])
         retries = self._playbook.limits.retries if self._playbook else 0
         kind = classify(error)
         if kind == "person":
@@ -112,7 +114,9 @@ class LegEnd:
         ends = [wait.until for wait in waits if wait.until is not None]
         delay = max(0.0, (min(ends) - now).total_seconds()) if ends else None
         columns["strikes"] = 0
-        return self._wait(conn, now, task, waits[0].kind, delay, "parked", columns)
+        if calls.arrived(conn, [wait.call for wait in waits if wait.call]):
+            delay = 0.0  # while the leg came to its end, an answer that it would wait for has come
+        return self._wait(conn, now, task, waits[0].kind, delay, waits[0].why, columns)
 
     def _wait(
         self,

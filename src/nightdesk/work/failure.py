@@ -1,4 +1,4 @@
-"""Failures, told apart by what happens next: try again, ask a person, give up."""
+"""Failures (the classes are in `errors`), told apart by what happens next: try again, ask a person, give up."""
 
 import random
 import sys
@@ -6,7 +6,7 @@ import traceback
 from typing import Literal
 
 from nightdesk.canonical import Json, storable
-from nightdesk.errors import Invalid
+from nightdesk.errors import AskPerson, GiveUp, Invalid, Overrun, RetryLater
 
 FailureClass = Literal["transient", "person", "overrun", "poison", "bug", "refused"]
 
@@ -14,22 +14,6 @@ RETRY_SECONDS = (1.0, 4.0, 16.0, 60.0)
 _TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504, 529}
 _LONGEST_TRACEBACK = 20_000
 _LONGEST_MESSAGE = 4_000
-
-
-class RetryLater(Exception):
-    """The other side could not do it now. The task is tried again, three times by default."""
-
-
-class AskPerson(Exception):
-    """Only a person can decide this. The task goes to the desk with the reason; it is not retried."""
-
-
-class GiveUp(Exception):
-    """It will never work. The task becomes a dead letter at once."""
-
-
-class Overrun(Exception):
-    """A limit of time was reached. What is done is kept."""
 
 
 def classify(error: BaseException) -> FailureClass:

@@ -5,9 +5,10 @@ worker whose dispatch number is no longer the task's: that worker has lost the t
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,19 +16,18 @@ from typing import Any
 import sqlalchemy as sa
 
 from nightdesk.canonical import Json, canonical, digest, jsonable, shown_as_json
+from nightdesk.errors import AskPerson, GiveUp, LegLost
 from nightdesk.house import House
 from nightdesk.store import Database, events, runs, tasks
 from nightdesk.watch.events import record
 from nightdesk.work.begin import Begun
-from nightdesk.work.failure import AskPerson, GiveUp, classify, message_of
+from nightdesk.work.failure import classify, message_of
 
 Row = Mapping[Any, Any]  # of runs
 Key = tuple[str, int]
-_ENDING = ("status", "output", "error_class", "error", "ended_at", "duration_ms")
-
-
-class LegLost(BaseException):
-    """Another worker has this task, or it was cancelled: leave without a trace."""
+Spent = Mapping[str, Any]  # on models in a step: the columns model, tools and cost_usd
+NOTHING: Spent = {"model": None, "tools": None, "cost_usd": Decimal(0)}
+_ENDING = ("status", "output", "error_class", "error", "ended_at", "duration_ms", "model", "tools", "cost_usd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +91,32 @@ class Journal:
             raise LegLost
         return entry.input
 
-    async def complete(self, entry: Entry, output: Json) -> Json:
-        """Save the step's output. From here on the step is never run again."""
+    async def complete(self, entry: Entry, output: Json, spent: Spent = NOTHING) -> Json:
+        """Save the step's output, and what it spent on models. From here on the step is never run again."""
         try:
             clean = jsonable(output)
         except ValueError as error:
             refused = GiveUp(f"Step {entry.step} returned something that JSON cannot hold: {error}")
-            await self.fail(entry, refused)
+            await self.fail(entry, refused, spent)
             raise refused from error
-        await self._write_end(entry, {"status": "done", "output": clean, "error_class": None, "error": None})
+        await self._write_end(entry, {"status": "done", "output": clean, "error_class": None, "error": None}, spent)
         self._without_progress = False
         return clean
 
-    async def fail(self, entry: Entry, error: BaseException) -> None:
+    async def fail(self, entry: Entry, error: BaseException, spent: Spent = NOTHING) -> None:
         failed = {"status": "failed", "output": None, "error_class": classify(error), "error": message_of(error)}
-        await self._write_end(entry, failed)
+        await self._write_end(entry, failed, spent)
 
     async def finish(self) -> None:
         """The playbook has returned: saved steps that it no longer asks for are a divergence."""
         unused = [_name(*key) for key in self._rows.keys() - self._asked]
         if unused:
             await self._diverged("unused", f"saved steps were not asked for: {', '.join(sorted(unused))}")
+
+    async def check_calls(self, unasked: Sequence[str]) -> None:
+        """The same for calls to models that were answered in an earlier leg."""
+        if unasked:
+            await self._diverged("calls", f"answered calls to models were not asked for: {', '.join(unasked)}")
 
     def _position(self, saved: Row | None) -> int:
         if saved is not None:
@@ -167,10 +172,10 @@ class Journal:
         self._started[entry.step, entry.occurrence] = now
         return attempt
 
-    async def _write_end(self, entry: Entry, values: dict[str, Any]) -> None:
+    async def _write_end(self, entry: Entry, values: dict[str, Any], spent: Spent) -> None:
         now = self._house.clock.now()
         took = now - self._started.pop((entry.step, entry.occurrence), now)
-        values |= {"ended_at": now, "duration_ms": max(0, round(took.total_seconds() * 1000))}
+        values |= {"ended_at": now, "duration_ms": max(0, round(took.total_seconds() * 1000)), **spent}
         if not await self._house.db.commit(lambda conn: self._end(conn, entry, values)):
             raise LegLost
 

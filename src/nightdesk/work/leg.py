@@ -5,16 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 from nightdesk.engine import Slot
-from nightdesk.errors import NotFound
+from nightdesk.errors import AskPerson, GiveUp, LegLost, NotFound, Overrun
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
+from nightdesk.model.asker import Asker
+from nightdesk.model.room import ModelRoom
 from nightdesk.playbook import Playbook
 from nightdesk.watch.logs import get_logger
+from nightdesk.work.agent import can_follow, follow_instructions
 from nightdesk.work.begin import Begun, begin_leg
 from nightdesk.work.desk import Desk
 from nightdesk.work.end import Failed, Finished, HandedBack, LegEnd, Outcome, Parked
-from nightdesk.work.failure import AskPerson, GiveUp, Overrun
-from nightdesk.work.journal import Journal, LegLost
+from nightdesk.work.journal import Journal
 from nightdesk.work.pause import Pause
 from nightdesk.work.queue import return_leg
 
@@ -27,10 +29,11 @@ _DISK_PAUSE_SECONDS = 1.0
 class Legs:
     """All legs of one worker. The engine calls `run`; SIGTERM calls `close_door`, then `leave`."""
 
-    def __init__(self, house: House, slot: Slot, switchboard: Switchboard) -> None:
+    def __init__(self, house: House, slot: Slot, switchboard: Switchboard, room: ModelRoom) -> None:
         self._house = house
         self._slot = slot
         self._switchboard = switchboard
+        self._room = room
         self._suspects = asyncio.Semaphore(1)
         self._closed = False
         self._leaving = asyncio.Event()
@@ -104,15 +107,31 @@ class Legs:
             return playbook, Failed(error)
 
     async def _work(self, playbook: Playbook, begun: Begun) -> Outcome:
-        if playbook.run is None:
-            raise AskPerson(f"Playbook {playbook.name} has no code to run; give it a `run:` in its playbook.yaml.")
+        if playbook.run is None and not can_follow(playbook):
+            raise AskPerson(
+                f"Playbook {playbook.name} has no code to run, nor a model with instructions to follow: "
+                "give it `run:`, or `model:` and `instructions:`."
+            )
         task = begun.task
         left = timedelta(seconds=playbook.limits.time_seconds) - timedelta(milliseconds=task["worked_ms"])
         pause = Pause(lambda: self._is_stopped(task["playbook"], task["tenant"]))
         journal = Journal(self._house, begun, playbook.on_code_change)
-        desk = Desk(task, journal, pause, self._house.clock, begun.at + left)
-        body = asyncio.ensure_future(playbook.run(playbook.load_input(task["input"]), desk))
-        outcome = await self._watch(body, pause, left.total_seconds())
+        asker = Asker(self._room, task, begun.dispatch, playbook, pause)
+        desk = Desk(task, journal, pause, asker, self._house.clock, begun.at + left)
+        order = playbook.load_input(task["input"])
+        body = asyncio.ensure_future(
+            playbook.run(order, desk) if playbook.run else follow_instructions(playbook, order, desk)
+        )
+        try:
+            outcome = await self._watch(body, pause, left.total_seconds())
+        except Exception as error:
+            if asker.refused:
+                raise AskPerson(f"The provider refuses for its policy: {asker.refused}") from error
+            raise
+        finally:
+            asker.close()
+        if isinstance(outcome, Finished | Parked):
+            await journal.check_calls(await asker.unasked(at_end=isinstance(outcome, Finished)))
         if isinstance(outcome, Finished):
             await journal.finish()
         return outcome
@@ -123,12 +142,14 @@ class Legs:
         leaving = asyncio.ensure_future(self._leaving.wait())
         try:
             await asyncio.wait({body, parked, leaving}, timeout=max(0, seconds), return_when="FIRST_COMPLETED")
-            if body.cancelled():
+            if body.cancelled() and pause.error is None:
                 return Failed(RuntimeError("The playbook's code cancelled itself."))
-            if body.done():
+            if body.done() and pause.error is None:
                 return Finished(body.result())
+            if pause.error is not None:
+                raise pause.error
             if parked.done():
-                return Parked(pause.waits)
+                return Parked(list(pause.waits))
             if leaving.done():
                 return HandedBack()
             return Failed(Overrun("The task's time limit was reached; the steps that it completed are kept."))

@@ -1,11 +1,15 @@
 """When a leg stops short of its end: something in it must wait long, and nothing in it is still at work."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
+
+from nightdesk.model.rest import step_name
+from nightdesk.work.context import StepInfo, step_in_progress
 
 # Between two steps a playbook's own code runs for a moment; only when it too stands still does the leg park.
 _SETTLE_SECONDS = 0.02
@@ -13,46 +17,63 @@ _SETTLE_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """What a parked task waits for, and the moment at which it stops waiting for it."""
+    """What a parked task waits for, and the moment at which it stops waiting for it. `call` is a call to a model."""
 
     kind: str
     until: datetime | None = None
+    call: str | None = None
+    why: str = "parked"
 
 
 class Pause:
+    """Also what a call to a model asks of its leg (`nightdesk.model.rest`)."""
+
     def __init__(self, is_stopped: Callable[[], bool]) -> None:
         self.waits: list[Wait] = []
+        self.error: BaseException | None = None
         self._is_stopped = is_stopped
         self._in_progress = 0
+        self._waits_in: Counter[StepInfo] = Counter()
         self._changes = 0
         self._changed = asyncio.Event()
 
     async def checkpoint(self) -> None:
         """Between two steps: if the switch is at stop, this is where the leg ends."""
         if self._is_stopped():
-            await self.park(Wait("switch"))
+            await self.wait("switch")
 
     @contextmanager
     def busy(self) -> Iterator[None]:
         """A step is in progress; the leg does not park under it."""
-        self._in_progress += 1
-        self._note()
+        self._count(+1)
         try:
             yield
         finally:
-            self._in_progress -= 1
-            self._note()
+            self._count(-1)
 
-    async def park(self, wait: Wait) -> NoReturn:
+    async def wait(
+        self, kind: str, until: datetime | None = None, *, call: str | None = None, why: str = "parked"
+    ) -> NoReturn:
         """Never returns: the leg ends here, and the next one comes this way again."""
-        self.waits.append(wait)
-        self._note()
+        wait = Wait(kind, until, call, why)
+        with self._resting(wait):
+            await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    async def stop(self, error: BaseException) -> NoReturn:
+        """Never returns: the leg ends now, as failed with this error."""
+        self.error = self.error or error
+        self._count(0)
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
 
+    def step(self) -> str:
+        info = step_in_progress.get()
+        return step_name(info.name, info.occurrence) if info else ""
+
     async def reached(self) -> None:
-        """Return once something waits and everything else has come to rest."""
-        while True:
+        """Return once something waits and everything else has come to rest, or once the leg must stop."""
+        while self.error is None:
             await self._changed.wait()
             seen = self._changes
             await asyncio.sleep(_SETTLE_SECONDS)
@@ -61,6 +82,26 @@ class Pause:
             if seen == self._changes:
                 self._changed.clear()
 
-    def _note(self) -> None:
+    @contextmanager
+    def _resting(self, wait: Wait) -> Iterator[None]:
+        """While something in a step waits, the step is not at work. If the wait is given up, it is again."""
+        step = step_in_progress.get()
+        self.waits.append(wait)
+        self._rest(step, +1)
+        try:
+            yield
+        finally:
+            self.waits.remove(wait)
+            self._rest(step, -1)
+
+    def _rest(self, step: StepInfo | None, change: int) -> None:
+        rested = step is not None and self._waits_in[step] > 0
+        if step is not None:
+            self._waits_in[step] += change
+        rests = step is not None and self._waits_in[step] > 0
+        self._count(int(rested) - int(rests))
+
+    def _count(self, change: int) -> None:
+        self._in_progress += change
         self._changes += 1
         self._changed.set()

@@ -5,6 +5,7 @@ a new one ranks one behind the flow's last, or one behind the front of the queue
 waiting. So ten thousand tasks of one flow and one of another interleave, at the cost of two index probes.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -42,6 +43,16 @@ def wake(house: House, conn: sa.Connection, task: Task) -> None:
     """What a waiting task waited for has come: queue its next leg. It is `waiting` until that leg starts."""
     columns = dispatch_next(house, conn, task) | {"wake_at": None, "updated_at": house.clock.now()}
     conn.execute(tasks.update().where(tasks.c.id == task["id"]), columns)
+
+
+def wake_those_waiting(house: House, conn: sa.Connection, task_ids: Sequence[str]) -> None:
+    """The same for those of these tasks that wait and are not in the line yet, the most urgent first."""
+    # Without the state in the query: a leg that parks at this moment holds the row, and is waited for.
+    held = sa.select(tasks).where(tasks.c.id.in_(task_ids)).order_by(tasks.c.id).with_for_update()
+    found = conn.execute(held).mappings().all() if task_ids else []
+    for task in sorted(found, key=lambda task: (task["priority"], task["created_at"])):
+        if task["state"] == "waiting" and task["rank"] is None:
+            wake(house, conn, task)
 
 
 def return_leg(house: House, conn: sa.Connection, task_id: str, leg: int) -> None:

@@ -221,6 +221,14 @@ def upgrade() -> None:
     )
     op.create_index("ix_calls_listing", "calls", ["created_at", "id"], unique=False)
     op.create_index(
+        "ix_calls_sending",
+        "calls",
+        ["sent_at"],
+        unique=False,
+        sqlite_where=sa.text("status = 'sending'"),
+        postgresql_where=sa.text("status = 'sending'"),
+    )
+    op.create_index(
         "ix_calls_wanted",
         "calls",
         ["wave_group", "joined_at"],

@@ -1,0 +1,124 @@
+"""From a call and what is known of its surroundings to the router's question."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from nightdesk.guard import breakers
+from nightdesk.model import prices
+from nightdesk.model.asks import Ask
+from nightdesk.model.deadline import CALLED_BACK, hard_stop, is_open, last_call
+from nightdesk.model.estimates import Habits
+from nightdesk.model.prices import Lane
+from nightdesk.model.room import ModelRoom
+from nightdesk.model.router import Question, Route, choose
+from nightdesk.model.shapes import is_canary
+from nightdesk.model.wish import Asked, Sizes, Wish
+from nightdesk.store import calls
+
+LANES: tuple[Lane, ...] = ("batch", "flex", "live")
+# How long a live answer takes; with less left of the night, nothing is begun.
+LIVE_SECONDS = 30.0
+# Without a deadline, a call that comes back unanswered may join a wave once more.
+_MOST_WAVES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    room: ModelRoom
+    asked: Asked
+    wish: Wish
+
+    def seconds_left(self, now: datetime) -> float | None:
+        """Until the hard stop, for work of the night; other work has no deadline."""
+        if not self.asked.is_nightly:
+            return None
+        return (hard_stop(self.room.house.settings.night, now) - now).total_seconds()
+
+    def route(self, conn: sa.Connection, now: datetime, ask: Ask, sizes: Sizes) -> Route:
+        house = self.room.house
+        return choose(
+            Question(
+                pinned=self.asked.playbook.asking.lane,
+                priority=self.asked.task["priority"],
+                canary=house.settings.waves.canary and is_canary(conn, now, sizes.shape, self.wish.id),
+                has_flex=self.wish.provider.has_flex,
+                closed=self._closed(conn, now, ask),
+                last_call=self._is_last_call(now),
+                returned=self._returned(now),
+                seconds_left=self.seconds_left(now),
+                seconds={
+                    "batch": self.room.estimates.batch_seconds(conn, ask.provider, ask.model),
+                    "flex": house.settings.model.flex_minutes * 60,
+                    "live": LIVE_SECONDS,
+                },
+                costs=self._costs(conn, ask, sizes),
+            )
+        )
+
+    def _closed(self, conn: sa.Connection, now: datetime, ask: Ask) -> dict[Lane, str]:
+        shut = breakers.shut_lanes(conn, now, ask.provider, ask.model)
+        closed: dict[Lane, str] = {
+            lane: f"the breaker of the {lane} lane is open" for lane in LANES if lane in shut or breakers.ANY in shut
+        }
+        if self.wish.not_flex:
+            closed["flex"] = self.wish.not_flex
+        return closed
+
+    def _is_last_call(self, now: datetime) -> bool:
+        if not self.asked.is_nightly:
+            return False
+        night = self.room.house.settings.night
+        return now >= last_call(night, hard_stop(night, now))
+
+    def night_is_over(self, conn: sa.Connection, now: datetime) -> bool:
+        """Whether the task has asked in a night that has ended, and no other has begun."""
+        night, task = self.room.house.settings.night, self.asked.task
+        if not self.asked.is_nightly or is_open(night, now):
+            return False
+        mine = (calls.c.task_id == task["id"]) & (calls.c.version == task["version"])
+        latest = conn.execute(sa.select(sa.func.max(calls.c.deadline)).where(mine)).scalar()
+        return latest is not None and latest <= now
+
+    def _returned(self, now: datetime) -> str:
+        """Why it is not to join another wave: it came back from one unanswered, in this night, or twice."""
+        saved = self.wish.saved
+        if saved is None or not saved["again"]:
+            return ""
+        if saved["batch_id"] is None and saved["error"] != CALLED_BACK:
+            return ""
+        over, deadline = saved["attempt"] >= _MOST_WAVES, saved["deadline"]
+        if self.asked.is_nightly:
+            over = deadline is None or deadline > now
+        return f"it came back from a batch unanswered ({saved['error']})" if over else ""
+
+    def _costs(self, conn: sa.Connection, ask: Ask, sizes: Sizes) -> dict[Lane, float]:
+        """Of one call, taken as one of the turns that its task is expected to make."""
+        habits = self.room.estimates.habits(conn, self.asked.playbook.name)
+        turns = max(habits.turns_to_expect(tools=bool(self.wish.provider.tools(ask))), self.wish.position)
+        return {lane: self._cost(ask, sizes, habits, lane, turns) for lane in LANES}
+
+    def _cost(self, ask: Ask, sizes: Sizes, habits: Habits, lane: Lane, turns: float) -> float:
+        found = prices.expected(
+            ask.provider,
+            ask.model,
+            lane,
+            prefix_tokens=sizes.prefix,
+            hit_share=self._hits(lane, turns, sizes.prefix_key),
+            new_input=sizes.input - sizes.prefix,
+            output=round(habits.output_to_expect(sizes.output_limit)),
+            ttl=sizes.ttl,
+            day=self.room.house.clock.now().date(),
+        )
+        return float(found or 0)
+
+    def _hits(self, lane: Lane, turns: float, prefix_key: str) -> float:
+        """Which share of the calls from here on find their prefix in a cache. Turns of one task follow each other live
+        within minutes, so that only the first misses, unless another was just there that began alike; turns by batch
+        are an hour apart."""
+        if lane == "batch":
+            return self.room.house.settings.model.cache_hits
+        if self.wish.follows or self.room.is_warm(prefix_key):
+            return 1.0
+        return 1.0 - 1.0 / max(turns - self.wish.position + 1, 1.0)

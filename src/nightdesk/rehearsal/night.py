@@ -1,0 +1,122 @@
+"""One worker stepped by hand through a night: legs that are due, waves that are ready, then the clock moves on."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from nightdesk.engine.slots import acquire
+from nightdesk.guard.switches import Switchboard
+from nightdesk.house import House
+from nightdesk.model.collecting import Collecting
+from nightdesk.model.deadline import hard_stop
+from nightdesk.model.last_call import call_back_due
+from nightdesk.model.posting import Posting
+from nightdesk.model.room import ModelRoom
+from nightdesk.model.waves import form_waves
+from nightdesk.model.withdrawing import withdraw
+from nightdesk.rehearsal.clock import JumpingClock
+from nightdesk.store import batches, calls, tasks
+from nightdesk.work import sweeper
+from nightdesk.work.leg import Legs
+from nightdesk.work.queue import wake_those_waiting
+from nightdesk.work.states import ENDS
+from nightdesk.work.waking import wake_for_money, wake_forgotten
+
+# While something is out, the services of a worker look at it this often.
+_STEP = timedelta(seconds=60)
+_SOON = timedelta(seconds=1)
+_LEASE_SECONDS = 365 * 86_400
+_HAS_ENDED = tasks.c.state.in_((*ENDS, "review"))
+
+
+class Night:
+    def __init__(self, house: House, clock: JumpingClock, room: ModelRoom) -> None:
+        self._house = house
+        self._clock = clock
+        self._room = room
+        self._stop = hard_stop(house.settings.night, clock.now())
+        self._switchboard = Switchboard(house.db)
+        self._legs_at_once = house.settings.worker.concurrency
+        self._slot = acquire(house.db, _LEASE_SECONDS)
+        self._posting = Posting(room, "rehearsal", self._wake)
+        self._collecting = Collecting(room, "rehearsal", self._wake)
+
+    def run(self, tell: Callable[[int, int, datetime], None]) -> None:
+        total = self._count(sa.true())
+        try:
+            while self._clock.now() < self._stop:
+                self._run_legs()
+                self._do_services()
+                tell(self._count(_HAS_ENDED), total, self._clock.now())
+                if not self._due() and not self._move_on():
+                    return
+        finally:
+            asyncio.run(self._room.close())
+
+    def _run_legs(self) -> None:
+        while self._clock.now() < self._stop and (due := self._due()):
+            asyncio.run(self._run(due))
+            self._clock.end_round()
+
+    async def _run(self, due: list[tuple[str, int]]) -> None:
+        legs = Legs(self._house, self._slot, self._switchboard, self._room)
+        try:
+            await asyncio.gather(*(legs.run(*leg) for leg in due))
+        finally:
+            await self._room.close()
+
+    def _due(self) -> list[tuple[str, int]]:
+        now = self._clock.now()
+        first = tasks.c.state.in_(("queued", "planned")) & (tasks.c.not_before.is_(None) | (tasks.c.not_before <= now))
+        woken = (tasks.c.state == "waiting") & (tasks.c.rank.is_not(None) | (tasks.c.wake_at <= now))
+        query = sa.select(tasks.c.id, tasks.c.leg).where(first | woken)
+        query = query.order_by(tasks.c.priority, tasks.c.rank, tasks.c.created_at).limit(self._legs_at_once)
+        with self._house.db.read() as conn:
+            return [(row.id, row.leg) for row in conn.execute(query)]
+
+    def _do_services(self) -> None:
+        """What goes on beside the legs of a worker."""
+        form_waves(self._room, self._wake)
+        self._posting.post_due()
+        self._collecting.collect_due()
+        call_back_due(self._room, self._wake)
+        withdraw(self._room, self._wake)
+        sweeper.expire(self._house)
+        sweeper.wake_turns_left(self._house)
+        wake_for_money(self._house)
+        wake_forgotten(self._house)
+
+    def _move_on(self) -> bool:
+        """Move the clock to the next thing that may happen; false if nothing more will."""
+        moments = self._moments()
+        if not moments:
+            return False
+        now = self._clock.now()
+        latest = now + _STEP if self._is_out() else self._stop
+        self._clock.move_to(min(max(min(moments), now + _SOON), latest))
+        return True
+
+    def _moments(self) -> list[datetime]:
+        settle = timedelta(seconds=self._house.settings.waves.settle_seconds)
+        wake_at = sa.select(sa.func.min(tasks.c.wake_at)).where(tasks.c.state == "waiting")
+        opens = sa.select(sa.func.min(tasks.c.not_before)).where(tasks.c.state == "queued")
+        next_at = sa.select(sa.func.min(batches.c.next_at)).where(batches.c.ended_at.is_(None))
+        joined = sa.select(sa.func.max(calls.c.joined_at)).where(calls.c.status == "wanted")
+        with self._house.db.read() as conn:
+            found = [conn.execute(query).scalar() for query in (wake_at, opens, next_at, joined)]
+        *moments, left = found
+        return [moment for moment in (*moments, left + settle if left else None) if moment]
+
+    def _is_out(self) -> bool:
+        with self._house.db.read() as conn:
+            out = sa.exists().where(calls.c.status.in_(("wanted", "sent")))
+            return bool(conn.execute(sa.select(out)).scalar())
+
+    def _count(self, which: sa.ColumnElement[bool]) -> int:
+        with self._house.db.read() as conn:
+            return conn.execute(sa.select(sa.func.count()).select_from(tasks).where(which)).scalar_one()
+
+    def _wake(self, conn: sa.Connection, task_ids: Sequence[str]) -> None:
+        wake_those_waiting(self._house, conn, task_ids)
