@@ -13,12 +13,16 @@ import typer
 
 from nightdesk.cli.app import app
 from nightdesk.clock import SystemClock
+from nightdesk.guard.breakers import State
 from nightdesk.guard.tokens import SCOPES
 from nightdesk.house import House
 from nightdesk.intake import Submission, submit
+from nightdesk.model.providers import PROVIDERS
+from nightdesk.model.simulator.behaviour import KINDS, Behaviour
 from nightdesk.playbook.notation import WORDS
 from nightdesk.playbook.statement import Statement
-from nightdesk.settings import Settings, load_settings
+from nightdesk.settings import RateSettings, Settings, load_settings
+from nightdesk.store.asking import LANES
 from nightdesk.store.tables import FINAL, STATES, WAITS, notices
 from nightdesk.watch.metrics import Metrics
 from nightdesk.web import problems
@@ -84,7 +88,7 @@ def test_the_defaults_of_a_playbook_are_as_listed() -> None:
 
 def test_all_of_the_desk_is_listed(house: House) -> None:
     task = {"id": "", "tenant": "", "version": 1}
-    desk: Any = Desk(task, None, None, house.clock, house.clock.now())  # type: ignore[arg-type]
+    desk: Any = Desk(task, None, None, None, house.clock, house.clock.now())  # type: ignore[arg-type]
     public = {name for name in [*vars(desk), *vars(Desk)] if not name.startswith("_")}
     assert set(_first_words("docs/journal.md", "All of `desk`")) == public
 
@@ -102,6 +106,22 @@ def test_every_setting_that_is_one_value_is_listed_with_its_variable(tmp_path: P
     stated = {variable: defaults[setting] for setting, variable in named.items()}
     assert load_settings(tmp_path, stated) == Settings()
     assert all(variable == f"NIGHTDESK_{setting.replace('.', '_').upper()}" for setting, variable in named.items())
+
+
+def test_all_of_asking_models_that_has_a_name_is_listed() -> None:
+    assert set(_first_words("docs/lanes.md", "Lanes and waves")) == set(LANES)
+    assert _first_words("docs/limits.md", "Breakers") == list(typing.get_args(State))
+    limits = rows(section("docs/limits.md", "Limits of your own"))[-len(RateSettings.model_fields) :]
+    assert [words(row[0])[0] for row in limits] == list(RateSettings.model_fields)
+    keys = words(section("docs/models.md", "Keys"))
+    stated = {name for provider in PROVIDERS.values() for name in (*provider.key_variables, provider.url_variable)}
+    assert stated <= set(keys)
+
+
+def test_all_faults_and_settings_of_the_simulator_are_listed() -> None:
+    assert set(_first_words("docs/simulator.md", "Faults")) == KINDS
+    listed = set(_first_words("docs/simulator.md", "Settings"))
+    assert listed == set(vars(Behaviour())) | {"faults", "clear", "advance", "clear_meter"}
 
 
 def test_every_metric_is_listed(house: House) -> None:

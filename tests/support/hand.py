@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from nightdesk.engine.slots import Slot, acquire
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.intake import Receipt, Submission, submit
+from nightdesk.model.room import ModelRoom
 from nightdesk.playbook import Registry, playbook
 from nightdesk.store import tasks
 from nightdesk.work import Desk, sweeper
@@ -33,6 +34,7 @@ class Hand:
         self.clock = clock
         self.slot: Slot = acquire(house.db, 15)
         self.switchboard = Switchboard(house.db)
+        self.room = ModelRoom(house)
         self._client = house.dispatcher.client
 
     def have(self, body: Body | None = None, **stated: Any) -> None:
@@ -46,6 +48,7 @@ class Hand:
         known = [pb for pb in self.house.registry if pb.name != "job"]
         jobs = [playbook("job", **stated)(run)] if body else []
         self.house = dataclasses.replace(self.house, registry=Registry([*known, *jobs]))
+        self.room = ModelRoom(self.house)
 
     def submit(self, playbook: str, input: Json, **fields: Any) -> Receipt:
         return submit(self.house, Submission(playbook, input, **fields))
@@ -73,8 +76,20 @@ class Hand:
         return due[0][0]
 
     def run(self, task_id: str, leg: int) -> None:
-        asyncio.run(self.legs().run(task_id, leg))
-        self.forget(task_id, leg)
+        self.run_together([(task_id, leg)])
+
+    def run_together(self, legs: Sequence[tuple[str, int]]) -> None:
+        """Run these legs at once, as one worker does."""
+        asyncio.run(self._run(legs))
+        for leg in legs:
+            self.forget(*leg)
+
+    async def _run(self, legs: Sequence[tuple[str, int]]) -> None:
+        runner = Legs(self.house, self.slot, self.switchboard, self.room)
+        try:
+            await asyncio.gather(*(runner.run(*leg) for leg in legs))
+        finally:
+            await self.room.close()
 
     def forget(self, task_id: str, leg: int) -> None:
         """Take a leg off the queue without running it."""
@@ -100,9 +115,6 @@ class Hand:
             self.sweep()
             self.clock.advance(60)
         self.run_all()
-
-    def legs(self) -> Legs:
-        return Legs(self.house, self.slot, self.switchboard)
 
     def _is_due(self, task_id: str, leg: int) -> bool:
         with self.house.db.read() as conn:

@@ -12,32 +12,43 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from nightdesk.model.simulator import environment
 from nightdesk.settings import database_url, load_settings
-from nightdesk.store import open_database, tasks
+from nightdesk.store import budgets, open_database, tasks
 from tests.support.pages import Block, Command, commands
 from tests.support.postgres import free_port
 from tests.support.processes import wait_until
 
 _ADDRESS = "127.0.0.1:8484"
+_SIMULATOR = "127.0.0.1:8787"
 _POSTGRES = "postgresql://nightdesk@db.internal/nightdesk"
 # What each program that serves has written once it does.
-_SERVES = {"up": ("Nightdesk is up at", '"executor"'), "web": ("is listening",), "worker": ('"executor"',)}
-_SERVER = re.compile(r"nightdesk (up|web|worker)$")
+_SERVES = {
+    "up": ("Nightdesk is up at", '"executor"'),
+    "web": ("is listening",),
+    "worker": ('"executor"',),
+    "simulator": ("The simulator is running.",),
+}
+_SERVER = re.compile(r"nightdesk (up|web|worker|simulator)(?: --.*)?$")
 _MARK = "\x1emark"
-_SECONDS = 30
+_SECONDS = 60
 _CURL = Path(__file__).with_name("curl.py")
 
 
 class Reader:
-    """One page's reader. Programs that serve run until the next section of the page, and must then end well."""
+    """One page's reader. Programs that serve run until the next section of the page, and must then end well.
+
+    What the simulator says is to be exported, the reader exports.
+    """
 
     def __init__(self, folder: Path, *, postgres_url: str = "", curl: str = "") -> None:
         folder.mkdir()
         self._folder = folder
         self._port = free_port()
+        self._simulator_port = free_port()
         self._postgres_url = postgres_url
         self._section = ""
-        self._servers: list[tuple[str, Path]] = []
+        self._servers: list[tuple[str, str, Path]] = []
         self._shell = subprocess.Popen(
             ["sh"], cwd=folder, env=self._environment(curl), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, encoding="utf-8", start_new_session=True,
@@ -74,31 +85,42 @@ class Reader:
         self._shell.communicate()
 
     def stop_servers(self) -> None:
-        for pid, log in self._servers:
+        for _, pid, log in self._servers:
             code, _ = self._run(f"kill -TERM {pid}; wait {pid}")
             assert code == 0, log.read_text(encoding="utf-8")
         self._servers.clear()
 
     def _obey(self, command: Command) -> None:
-        line = command.line.replace(_ADDRESS, f"127.0.0.1:{self._port}").replace(_POSTGRES, self._postgres_url)
-        shown = command.shown.replace(_ADDRESS, f"127.0.0.1:{self._port}")
+        line, shown = self._at_home(command.line), self._at_home(command.shown)
         server = _SERVER.match(line)
         if server:
-            self._serve(line, _SERVES[server[1]], shown)
+            self._serve(server[1], line, shown)
             return
-        if self._servers:
+        if any(name != "simulator" for name, *_ in self._servers):
             wait_until(self._is_at_rest, _SECONDS, "the tasks have come to rest")
         output = self.type(line)
         assert not shown or _fits(shown, output), f"$ {line}\nshown:\n{shown}\nfound:\n{output}"
 
-    def _serve(self, line: str, says: tuple[str, ...], shown: str) -> None:
+    def _at_home(self, text: str) -> str:
+        """With this reader's own addresses in place of those that the pages name."""
+        own = {_ADDRESS: f"127.0.0.1:{self._port}", _SIMULATOR: f"127.0.0.1:{self._simulator_port}"}
+        for stated, address in {**own, _POSTGRES: self._postgres_url}.items():
+            text = text.replace(stated, address)
+        return text
+
+    def _serve(self, name: str, line: str, shown: str) -> None:
         log = self._folder / f"served-{self._port}-{len(self._servers)}.log"
-        log.touch()
-        pid = self.type(f"{line} > {log} 2>&1 & echo $!").strip()
-        self._servers.append((pid, log))
-        wait_until(lambda: all(word in log.read_text(encoding="utf-8") for word in says), _SECONDS, f"{line} serves")
+        log.write_text("", encoding="utf-8")
+        where = f" --port {self._simulator_port}" if name == "simulator" else ""
+        pid = self.type(f"{line}{where} > {log} 2>&1 & echo $!").strip()
+        self._servers.append((name, pid, log))
+        wait_until(
+            lambda: all(word in log.read_text(encoding="utf-8") for word in _SERVES[name]), _SECONDS, f"{line} serves"
+        )
         written = log.read_text(encoding="utf-8")
         assert all(_fits(f"…\n{told}\n…", written) for told in shown.splitlines()), f"{shown}\nnot in\n{written}"
+        for export in re.findall(r"^export .*", written, re.MULTILINE):
+            self.type(export)
 
     def _run_script(self, text: str) -> None:
         script = self._folder / "script.py"
@@ -110,7 +132,11 @@ class Reader:
         home = self.home
         stated = self.type('printf %s "$NIGHTDESK_DATABASE_URL"')
         url = stated or database_url(load_settings(home, {}), home)
-        at_work = (tasks.c.state == "working") | tasks.c.rank.is_not(None) | (tasks.c.waiting_for == "retry")
+        passing = tasks.c.waiting_for.in_(("retry", "batch", "limit"))
+        # Money was freed or allowed since the task began to wait for it: it will be woken.
+        funded = sa.exists(sa.select(budgets.c.scope).where(budgets.c.freed_at > tasks.c.updated_at))
+        will_go_on = passing | ((tasks.c.waiting_for == "budget") & funded)
+        at_work = (tasks.c.state == "working") | tasks.c.rank.is_not(None) | will_go_on
         with closing(open_database(url)) as database, database.read() as conn:
             return conn.execute(sa.select(sa.func.count()).where(at_work)).scalar_one() == 0
 
@@ -128,7 +154,7 @@ class Reader:
         raise AssertionError(f"the shell ended: {line}\n{''.join(output)}")
 
     def _environment(self, curl: str) -> Mapping[str, str]:
-        """Ours, with the program and a curl to be found, and a port of this reader's own for the default one."""
+        """Ours without anybody's keys, with the program and a curl to be found, and this reader's port for the API."""
         programs = self._folder.with_name("programs")
         programs.mkdir()
         stand_in = programs / "curl"
@@ -136,7 +162,8 @@ class Reader:
         stand_in.write_text(f'#!/bin/sh\nexec {found or f"{sys.executable} {_CURL}"} "$@"\n', encoding="utf-8")
         stand_in.chmod(0o700)
         path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("NIGHTDESK_", "PG"))}
+        others = ("NIGHTDESK_", "PG", *environment(""))
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(others)}
         return kept | {"PATH": path, "PYTHONUTF8": "1", "NIGHTDESK_API_PORT": str(self._port)}
 
 
