@@ -73,6 +73,15 @@ def test_more_than_the_capacity_at_once_can_be_had_by_waiting(db: Database) -> N
     assert _take(db, replace(ONE, amount=12)) == 20
 
 
+def test_what_is_larger_than_its_bucket_passes_when_that_is_full_however_little_the_patience(db: Database) -> None:
+    """Or it would be told for ever to come back."""
+    assert _take(db, ONE) == 0
+    large = replace(ONE, amount=12)
+    assert _take(db, large, patience=1) == Later(2)
+    assert _take(db, large, patience=1, at=2) == 20
+    assert _take(db, ONE, patience=1, at=2) == Later(22)
+
+
 def test_without_patience_nothing_is_taken_from_any(db: Database) -> None:
     tokens = Want(TOKENS, 100, capacity=100, per_second=1)
     _take(db, ONE, tokens)

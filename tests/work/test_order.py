@@ -59,14 +59,7 @@ def test_a_delayed_task_does_not_hold_a_place_in_the_line(hand: Hand) -> None:
 
 def run_together(hand: Hand, count: int) -> None:
     """Start the first legs of the queue at once, in one worker."""
-    legs, due = hand.legs(), hand.due()[:count]
-
-    async def all_at_once() -> None:
-        await asyncio.gather(*(legs.run(*leg) for leg in due))
-
-    asyncio.run(all_at_once())
-    for leg in due:
-        hand.forget(*leg)
+    hand.run_together(hand.due()[:count])
 
 
 class Busy:
