@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import depth, door, machine, speed, start, takeover, trail, waiting
+from bench import asking, costs, depth, door, machine, speed, start, takeover, trail, waiting
 from bench.figures import Figure, Report, write_between_marks
 from bench.place import QUICK, Place, Sizes, Tell
 from tests.support.postgres import PostgresServer
@@ -28,6 +28,10 @@ _PARTS: dict[str, Callable[[Place, Sizes, Tell], list[Figure]]] = {
     "waiting": waiting.parked,
     "takeover": takeover.dead_worker,
     "trail": trail.chain,
+    "limited": asking.limited,
+    "transport": asking.transport,
+    "wave": asking.wave,
+    "nights": costs.nights,
 }
 
 

@@ -1,11 +1,13 @@
 """Where a measurement takes place: a fresh house on one kind of database, and real processes in it."""
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 import sqlalchemy as sa
 
@@ -38,6 +40,10 @@ class Sizes:
     events: int = 100_000
     intake_seconds: int = 20
     burst: int = 10_000
+    one_call: int = 5_000
+    live_calls: int = 200
+    wave: int = 10_000
+    agents: int = 100
     settle_seconds: float = 3.0
     lease_seconds: int = 15
 
@@ -54,6 +60,10 @@ QUICK = Sizes(
     events=2_000,
     intake_seconds=1,
     burst=100,
+    one_call=60,
+    live_calls=10,
+    wave=60,
+    agents=3,
     settle_seconds=0.5,
     lease_seconds=3,
 )
@@ -67,11 +77,18 @@ class Scene:
 
     house: House
     processes: Processes
+    environment: dict[str, str] = field(default_factory=dict)
 
     def worker(self, **settings: object) -> Running:
-        """A worker process; settings as NIGHTDESK_WORKER_… without the prefix, in lower case."""
-        env = {f"NIGHTDESK_WORKER_{name.upper()}": str(value) for name, value in settings.items()}
-        return self.processes.start(self.house.home, "worker", env=env)
+        """A worker process; settings as NIGHTDESK_… without the prefix, in lower case."""
+        env = {f"NIGHTDESK_{name.upper()}": str(value) for name, value in settings.items()}
+        return self.processes.start(self.house.home, "worker", env=self.environment | env)
+
+    @contextmanager
+    def in_environment(self) -> Iterator[None]:
+        """This process too has the scene's environment."""
+        with patch.dict(os.environ, self.environment):
+            yield
 
     def add(self, count: int, playbook: str = "drill", prefix: str = "n", **input: Json) -> None:
         """Submit so many tasks, many to a transaction."""

@@ -29,11 +29,11 @@ def dead_worker(place: Place, sizes: Sizes, tell: Tell) -> list[Figure]:
 def _seconds(place: Place, sizes: Sizes, strike: Callable[[Running], None]) -> float:
     """From the blow until all tasks that the worker was working on are in another's hands."""
     with place.scene() as scene:
-        doomed = scene.worker(lease_seconds=sizes.lease_seconds)
+        doomed = scene.worker(worker_lease_seconds=sizes.lease_seconds)
         scene.add(_TASKS, steps=1000, step_ms=500)
         scene.wait_for(_TASKS, tasks.c.state == "working")
         lost = tasks.c.slot.is_not(None) & tasks.c.slot.in_(_executors(scene))
-        scene.worker(lease_seconds=sizes.lease_seconds)
+        scene.worker(worker_lease_seconds=sizes.lease_seconds)
         patiently(lambda: len(_executors(scene)) == 2, 30, "a second worker")
         time.sleep(2)  # the second worker has made its first rounds
         strike(doomed)

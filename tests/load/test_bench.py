@@ -22,7 +22,7 @@ def test_a_quick_run_measures_everything_on_both_databases() -> None:
     ran = _bench("--quick")
     assert ran.returncode == 0, ran.stderr
     lines = dict(re.findall(r"^│ ([^│]+?) +│(.+)$", ran.stdout, re.MULTILINE))
-    assert len(lines) == 27, lines.keys()
+    assert len(lines) == 34, lines.keys()
     silent = "· of one that fell silent, so that only its lease tells"
     measured = {name: [bool(cell.strip()) for cell in cells.split("│")[:2]] for name, cells in lines.items()}
     assert {name: both for name, both in measured.items() if not all(both)} == {silent: [False, True]}

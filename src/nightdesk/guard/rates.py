@@ -45,6 +45,7 @@ __all__ = [
 _KEY = Address._fields
 # By so much a refill must be faster than thought to be news.
 _FASTER = 1.1
+_LONGEST_LINE_SECONDS = 3600.0
 _b = rate_buckets.c
 _PLACE = tuple(_b[name] for name in _KEY)
 
@@ -77,13 +78,23 @@ def take(
     if missing:
         _open(db, conn, at, missing)
         seconds |= _taken(conn, at, missing)
-    longest = max((wait for wait, _ in seconds.values()), default=0.0)
-    # What is larger than its bucket has to wait even when that is full, and has patience for it.
-    avoidable = max((wait - least for wait, least in seconds.values()), default=0.0)
-    if avoidable <= patience_seconds:
+    longest = max((wait.seconds for wait in seconds.values()), default=0.0)
+    if max((wait.avoidable for wait in seconds.values()), default=0.0) <= patience_seconds:
         return longest
     give_back(db, conn, wants)
-    return Later(avoidable)
+    address, wait = max(seconds.items(), key=lambda item: item[1].avoidable)
+    return Later(_line_up(conn, at, address, wait))
+
+
+def _line_up(conn: sa.Connection, at: datetime, address: Address, wait: "_Wait") -> float:
+    """Those who are sent away come back one after the other, as the bucket fills, and not all at once, again and
+    again. The answer is in how many seconds it is this one's turn."""
+    now = at.timestamp()
+    soonest = sa.bindparam("soonest", now + wait.avoidable, sa.Double)
+    turn = sa.case((_b.promised > soonest, _b.promised), else_=soonest)
+    line = rate_buckets.update().where(_is_at(address)).values(promised=turn + wait.refill_seconds)
+    promised: float = conn.execute(line.returning(_b.promised)).scalar_one()
+    return min(promised - wait.refill_seconds - now, _LONGEST_LINE_SECONDS)
 
 
 def give_back(db: Database, conn: sa.Connection, wants: Sequence[Want]) -> None:
@@ -156,19 +167,31 @@ def queue_down(db: Database, conn: sa.Connection, limits: Sequence[Limit], token
     correct(db, conn, {limit.address: -tokens for limit in limits})
 
 
-def _taken(conn: sa.Connection, at: datetime, wants: Sequence[Want]) -> dict[Address, tuple[float, float]]:
-    """For each bucket that there is, the seconds until what was taken from it is there: now, and from a full one."""
+@dataclass(frozen=True)
+class _Wait:
+    """In how many seconds there is what was taken from a bucket. What is larger than its bucket has to wait even when
+    that is full, and has patience for it. `refill_seconds` is how long it takes to fill in as much."""
+
+    seconds: float
+    avoidable: float
+    refill_seconds: float
+
+
+def _taken(conn: sa.Connection, at: datetime, wants: Sequence[Want]) -> dict[Address, _Wait]:
+    """For each bucket that there is."""
     if not wants:
         return {}
     names = ("amount", "capacity", "per_second")
     rows = [{**want.address._asdict(), **{f"new_{name}": getattr(want, name) for name in names}} for want in wants]
     now, amounts = at.timestamp(), {want.address: want.amount for want in wants}
     found = conn.execute(_taking(len(rows)), {"now": now, **numbered(rows)})
-    waits: dict[Address, tuple[float, float]] = {}
+    waits: dict[Address, _Wait] = {}
     for row in found:
         address = Address(*row[:5])
+        seconds = _wait(row.level, row.per_second, row.as_of - now)
         least = _wait(row.capacity - amounts[address], row.per_second, 0.0)
-        waits[address] = _wait(row.level, row.per_second, row.as_of - now), least
+        refill = amounts[address] / row.per_second if row.per_second else 0.0
+        waits[address] = _Wait(seconds, seconds - least, refill)
     return waits
 
 

@@ -70,9 +70,10 @@ def claim(room: ModelRoom, holder: str, statuses: tuple[str, ...]) -> Hold | Non
         row = conn.execute(due).mappings().one_or_none()
         if row is None:
             return None
-        held = {"holder": f"{holder}/{uuid.uuid4().hex}", "held_until": _until(room)}
+        own = f"{holder}/{uuid.uuid4().hex}"
+        held = {"holder": own, "held_until": _until(room)}
         conn.execute(batches.update().where(batches.c.id == row["id"]).values(held))
-    return Hold(room, held["holder"], dict(row) | held)
+    return Hold(room, own, dict(row) | held)
 
 
 def is_sure(outcome: dict[str, Any] | None) -> bool:

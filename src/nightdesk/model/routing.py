@@ -104,21 +104,25 @@ class Routing:
             ask.provider,
             ask.model,
             lane,
-            prefix_tokens=sizes.prefix,
-            hit_share=self._hits(lane, turns, sizes.prefix_key),
-            new_input=sizes.input - sizes.prefix,
+            prefix_tokens=habits.input_to_expect(sizes.prefix),
+            hit_share=self._batch_hits(sizes, habits, turns) if lane == "batch" else self._hits(turns, sizes),
+            new_input=habits.input_to_expect(sizes.input - sizes.prefix),
             output=round(habits.output_to_expect(sizes.output_limit)),
             ttl=sizes.ttl,
             day=self.room.house.clock.now().date(),
         )
         return float(found or 0)
 
-    def _hits(self, lane: Lane, turns: float, prefix_key: str) -> float:
-        """Which share of the calls from here on find their prefix in a cache. Turns of one task follow each other live
-        within minutes, so that only the first misses, unless another was just there that began alike; turns by batch
-        are an hour apart."""
-        if lane == "batch":
-            return self.room.house.settings.model.cache_hits
-        if self.wish.follows or self.room.is_warm(prefix_key):
+    def _batch_hits(self, sizes: Sizes, habits: Habits, turns: float) -> float:
+        """Which share of calls find their prefix in a cache in a batch. As seen; before that half of what is usual for
+        the turns of an agent: they are an hour apart, and find nothing that is kept for minutes but by their wave."""
+        usual = self.room.house.settings.model.cache_hits
+        prior = usual / 2 if turns > 1 and sizes.ttl != "1h" else usual
+        return habits.batch_hits(sizes.prefix / max(sizes.input, 1), prior)
+
+    def _hits(self, turns: float, sizes: Sizes) -> float:
+        """The same for live calls. Turns of one task follow each other within minutes, so that only the first misses,
+        unless another was just there that began alike."""
+        if self.wish.follows or self.room.is_warm(sizes.prefix_key):
             return 1.0
         return 1.0 - 1.0 / max(turns - self.wish.position + 1, 1.0)

@@ -33,5 +33,6 @@ def rehearse(house: House, plan: Plan, folder: Path, tell: Tell) -> Outcome:
     with running(simulator) as served, copied(house, plan, folder, clock, served.url) as copy:
         for fault in plan.faults:
             simulator.faults.add(fault)
-        Night(copy, clock, SimulatedRoom(copy, clock, served, plan.latency)).run(tell)
+        room = SimulatedRoom(copy, clock, served, plan.latency)
+        Night(copy, clock, room, plan.batch_seconds).run(tell)
         return outcome_of(copy, plan, simulator, time.monotonic() - began)

@@ -10,7 +10,7 @@ from nightdesk.engine.slots import acquire
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
 from nightdesk.model.collecting import Collecting
-from nightdesk.model.deadline import hard_stop
+from nightdesk.model.deadline import hard_stop, last_call
 from nightdesk.model.last_call import call_back_due
 from nightdesk.model.posting import Posting
 from nightdesk.model.room import ModelRoom
@@ -24,16 +24,17 @@ from nightdesk.work.queue import wake_those_waiting
 from nightdesk.work.states import ENDS
 from nightdesk.work.waking import wake_for_money, wake_forgotten
 
-# While something is out, the services of a worker look at it this often.
-_STEP = timedelta(seconds=60)
+# The services of a worker go on every second, but while nothing happens this is often enough.
 _SOON = timedelta(seconds=1)
+_STEP = timedelta(minutes=5)
 _LEASE_SECONDS = 365 * 86_400
 _HAS_ENDED = tasks.c.state.in_((*ENDS, "review"))
 
 
 class Night:
-    def __init__(self, house: House, clock: JumpingClock, room: ModelRoom) -> None:
+    def __init__(self, house: House, clock: JumpingClock, room: ModelRoom, batch_seconds: float) -> None:
         self._house = house
+        self._batch_takes = timedelta(seconds=batch_seconds)
         self._clock = clock
         self._room = room
         self._stop = hard_stop(house.settings.night, clock.now())
@@ -50,7 +51,7 @@ class Night:
                 self._run_legs()
                 self._do_services()
                 tell(self._count(_HAS_ENDED), total, self._clock.now())
-                if not self._due() and not self._move_on():
+                if not self._move_on():
                     return
         finally:
             asyncio.run(self._room.close())
@@ -90,24 +91,37 @@ class Night:
 
     def _move_on(self) -> bool:
         """Move the clock to the next thing that may happen; false if nothing more will."""
-        moments = self._moments()
+        now = self._clock.now()
+        moments = [now] if self._due() else self._moments(now)
         if not moments:
             return False
-        now = self._clock.now()
         latest = now + _STEP if self._is_out() else self._stop
         self._clock.move_to(min(max(min(moments), now + _SOON), latest))
         return True
 
-    def _moments(self) -> list[datetime]:
+    def _moments(self, now: datetime) -> list[datetime]:
         settle = timedelta(seconds=self._house.settings.waves.settle_seconds)
         wake_at = sa.select(sa.func.min(tasks.c.wake_at)).where(tasks.c.state == "waiting")
         opens = sa.select(sa.func.min(tasks.c.not_before)).where(tasks.c.state == "queued")
-        next_at = sa.select(sa.func.min(batches.c.next_at)).where(batches.c.ended_at.is_(None))
         joined = sa.select(sa.func.max(calls.c.joined_at)).where(calls.c.status == "wanted")
         with self._house.db.read() as conn:
-            found = [conn.execute(query).scalar() for query in (wake_at, opens, next_at, joined)]
-        *moments, left = found
-        return [moment for moment in (*moments, left + settle if left else None) if moment]
+            found = [conn.execute(query).scalar() for query in (wake_at, opens)]
+            left = conn.execute(joined).scalar()
+            looks = self._looks(conn, now)
+        ends = last_call(self._house.settings.night, self._stop)
+        moments = [*found, *looks, left + settle if left else None]
+        return [moment for moment in [*moments, ends if looks and ends > now else None] if moment]
+
+    def _looks(self, conn: sa.Connection, now: datetime) -> list[datetime]:
+        """When the batches that are out are next looked at with success; those that are late, again and again."""
+        out = sa.select(batches.c.next_at, batches.c.submitted_at).where(batches.c.ended_at.is_(None))
+        found = conn.execute(out).all()
+        late = now + _STEP
+        ready = [row.submitted_at and row.submitted_at + self._batch_takes + _SOON for row in found]
+        return [
+            row.next_at if end is None else max(row.next_at, end if end > now else late)
+            for row, end in zip(found, ready, strict=True)
+        ]
 
     def _is_out(self) -> bool:
         with self._house.db.read() as conn:

@@ -53,7 +53,9 @@ def read_fault(stated: str) -> Fault:
         hint = nearest(stated.partition(":")[0].partition("*")[0], sorted(KINDS))
         raise Invalid("There is no such fault", [(stated, f"is none{hint}")], "State it as in status:anthropic*5.")
     if found["provider"] not in (None, *PROVIDERS):
-        raise Invalid("There is no such provider", [(stated, f"known are {', '.join(PROVIDERS)}")])
+        raise Invalid(
+            "There is no such provider", [(stated, f"is of none{nearest(found['provider'], list(PROVIDERS))}")]
+        )
     if found["kind"] in _INSTEAD:
         fault = (stated, f"needs time, which a rehearsal does not take; the same comes of {_INSTEAD[found['kind']]}")
         raise Invalid("This fault cannot be rehearsed", [fault])

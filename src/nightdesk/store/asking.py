@@ -179,6 +179,8 @@ rate_buckets = sa.Table(
     sa.Column("capacity", sa.Double, nullable=False),
     sa.Column("per_second", sa.Double, nullable=False),
     sa.Column("blocked_until", Instant),
+    # The second, since 1970, until which the turns are given away of those who were sent away to come back.
+    sa.Column("promised", sa.Double, nullable=False, server_default="0"),
     sa.Column("learned", sa.Boolean, nullable=False, server_default=sa.text("false")),
     # The second, since 1970, at which `level` was right: a number, to be refilled from by the same SQL everywhere.
     sa.Column("as_of", sa.Double, nullable=False),

@@ -107,6 +107,7 @@ def upgrade() -> None:
         sa.Column("capacity", sa.Double(), nullable=False),
         sa.Column("per_second", sa.Double(), nullable=False),
         sa.Column("blocked_until", Instant(), nullable=True),
+        sa.Column("promised", sa.Double(), server_default="0", nullable=False),
         sa.Column("learned", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("as_of", sa.Double(), nullable=False),
         sa.CheckConstraint(
