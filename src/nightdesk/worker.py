@@ -28,7 +28,7 @@ from nightdesk.watch.logs import get_logger
 from nightdesk.work import sweeper
 from nightdesk.work.leg import Legs
 from nightdesk.work.queue import wake_those_waiting
-from nightdesk.work.waking import wake_for_breakers, wake_for_money, wake_forgotten
+from nightdesk.work.waking import wake_for_breakers, wake_for_money, wake_for_new_caps, wake_forgotten
 
 _log = get_logger("nightdesk.worker")
 # After the legs were told to leave, how long their last writes may take.
@@ -51,6 +51,7 @@ class Worker:
         self._switchboard.refresh()
         crons = [(p.name, p.when.cron, p.when.zone) for p in self._house.registry if p.when.kind == "cron"]
         self._runtime.launch(crons)
+        wake_for_new_caps(self._house)
         for service in self._services:
             service.start()
         _log.info("The worker has started.", action="start", slot=self.slot.name, executor=self.slot.executor_id)

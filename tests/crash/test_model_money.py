@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from nightdesk.engine.slots import live_executors
@@ -58,6 +59,7 @@ def _watched(url: str) -> Iterator[_Samples]:
         db.close()
 
 
+@pytest.mark.timeout(300)
 def test_two_hundred_requests_of_four_workers_stay_under_a_dollar_until_more_is_allowed(
     tmp_path: Path, postgres_url: str
 ) -> None:
@@ -70,14 +72,14 @@ def test_two_hundred_requests_of_four_workers_stay_under_a_dollar_until_more_is_
         workers = [scene.worker() for _ in range(_WORKERS)]
         wait_until(lambda: len(live_executors(scene.house.db)) == _WORKERS, 60, "all workers have started")
         scene.add("anthropic-live", map(str, range(_TASKS)), length=_LENGTH)
-        wait_until(lambda: _is_used_up(scene), 60, "nothing more can be paid")
+        wait_until(lambda: _is_used_up(scene), 120, "nothing more can be paid")
         done = count_states(scene.house)["done"]
         assert scene.waiting() == {"done": done, "waiting:budget": _TASKS - done}
         assert (scene.meter()["executions"], _asked(scene)) == (done, 1)
         assert _CAP - 2 * _RESERVED < samples.most <= _CAP
         raised = scene.processes.run(scene.house.home, "budget", "raise", "5", "--why", "the rest is worth it")
         assert raised.returncode == 0, raised.stderr
-        wait_until(lambda: count_states(scene.house).get("working", 0) >= _WORKERS, 30, "they go on")
+        wait_until(lambda: count_states(scene.house).get("working", 0) >= _WORKERS, 60, "they go on")
         workers[0].kill()
         scene.wait_for({"done": _TASKS})
         assert (samples.over, _asked(scene), len(_who_worked(scene))) == ([], 1, _WORKERS)

@@ -79,7 +79,17 @@ def test_what_is_larger_than_its_bucket_passes_when_that_is_full_however_little_
     large = replace(ONE, amount=12)
     assert _take(db, large, patience=1) == Later(2)
     assert _take(db, large, patience=1, at=2) == 20
-    assert _take(db, ONE, patience=1, at=2) == Later(22)
+    assert _take(db, ONE, patience=1, at=2) == Later(24)
+
+
+def test_those_who_are_sent_away_come_back_one_after_the_other(db: Database) -> None:
+    """And not all at once, to be sent away again but for one."""
+    assert [_take(db, ONE, patience=1) for _ in range(4)] == [0, 0, Later(2), Later(4)]
+    assert _take(db, replace(ONE, amount=2), patience=1) == Later(6)
+    assert _take(db, ONE, patience=1) == Later(10)
+    assert [_take(db, ONE, patience=1, at=2), _take(db, ONE, patience=1, at=4)] == [0, 0]
+    assert _take(db, ONE, patience=1, at=100) == 0
+    assert [_take(db, ONE, patience=1, at=100) for _ in range(2)] == [0, Later(2)]
 
 
 def test_without_patience_nothing_is_taken_from_any(db: Database) -> None:

@@ -231,3 +231,19 @@ def test_a_batch_lane_that_fails_does_not_hold_up_live(asking: AskingHouse) -> N
     assert (asking.state(pinned), _breakers(asking)) == ("done", {"anthropic * batch": "closed"})
     assert asking.calls(pinned)[0].lane == "batch"
     assert asking.meter()["repeated"] == 0
+
+
+def test_a_batch_that_can_never_be_created_is_given_up_and_its_tasks_go_live(asking: AskingHouse) -> None:
+    """A 503 may hide a batch that was created, so that each try takes its time, and five do not come in two minutes."""
+    asking.set(waves={"canary": False})
+    asking.fault("create_refused", status=503)
+    asking.have(SHORT)
+    ids = _submit(asking, "ab")
+    for _ in range(60):
+        asking.run_all()
+        asking.send_waves()
+        asking.pass_time(15)
+    assert _states(asking, ids) == ["done", "done"]
+    assert set(asking.lanes()) == {"live"}
+    assert "it was tried 3 times and is not there" in asking.calls()[0].lane_reason
+    assert asking.meter() == {**asking.meter(), "executions": 2, "repeated": 0}

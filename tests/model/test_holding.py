@@ -59,8 +59,8 @@ def test_what_is_kept_is_held_for_as_long_as_it_takes(house: AskingHouse) -> Non
     held = _claimed(house)
     assert held is not None
     with kept(held):
-        house.pass_time(2.9)
         until = _row(house).held_until
+        house.pass_time(2.9)
         wait_until(lambda: _row(house).held_until > until, 20, "the hold was renewed")
         house.pass_time(2.9)
         assert _claimed(house) is None

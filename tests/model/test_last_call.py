@@ -155,7 +155,7 @@ def test_what_cannot_be_done_in_time_waits_for_the_next_night_and_says_so(night:
     night.simulator.behaviour.batch_seconds = 100 * _HOUR
     night.simulator.behaviour.cancel_seconds = 18 * 60
     ids = _begin(night, "abCdefgh")
-    for minute in range(35, 62):
+    for minute in range(35, 76):
         _come(night, 4, minute)
         _call_back(night)
         night.collect()

@@ -46,12 +46,24 @@ def test_requests_beyond_a_limit_wait_their_turn_as_rows(asking_anywhere: Asking
     asking.run_all()
     assert sorted(_states(asking, ids)) == ["done", "done", "waiting:limit", "waiting:limit"]
     waits = [task.wake_at for task in asking.tasks() if task.state == "waiting"]
-    assert waits == [START + timedelta(seconds=30)] * 2
+    assert sorted(waits) == [START + timedelta(seconds=30), START + timedelta(seconds=60)]
     asking.pass_time(30)
     asking.run_all()
     assert sorted(_states(asking, ids)) == ["done", "done", "done", "waiting:limit"]
     asking.settle()
     assert (_states(asking, ids), asking.meter()["executions"]) == (["done"] * 4, 4)
+
+
+def test_those_who_wait_come_back_when_it_is_their_turn_and_not_before(asking: AskingHouse) -> None:
+    """Or a thousand tasks under a low limit would run a thousand legs for each one that may be sent."""
+    _limit(asking, "anthropic:*", requests_per_minute=2)
+    asking.have(SHORT, lane="live")
+    ids = _submit(asking, "abcdefghij")
+    for _ in range(9):
+        asking.run_all()
+        asking.pass_time(30)
+    assert _states(asking, ids) == ["done"] * 10
+    assert sorted(task.dispatch for task in asking.tasks()) == [1] * 2 + [2] * 8
 
 
 def test_a_short_wait_is_waited_for(asking: AskingHouse) -> None:

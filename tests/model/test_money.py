@@ -19,6 +19,7 @@ from nightdesk.store import budgets, events
 from nightdesk.work import Desk
 from nightdesk.work.leg import Legs
 from nightdesk.work.tasks import cancel
+from nightdesk.work.waking import wake_for_new_caps
 from tests.model.asking import CLAUDE, AskingHouse
 from tests.model.questions import agent, asks
 from tests.support.hand import Body
@@ -149,6 +150,19 @@ def test_when_one_budget_refuses_nothing_is_reserved_in_any(asking: AskingHouse)
     assert [sentence.startswith(said) for sentence in _asked(asking)] == [True]
 
 
+def test_a_worker_that_starts_with_a_higher_cap_lets_them_ask_again(asking: AskingHouse) -> None:
+    asking.set(budget={"day": "0.007"})
+    asking.have(LONG, lane="live")
+    ids = [asking.submit("job", {"name": name}).id for name in "abc"]
+    asking.settle()
+    asking.set(budget={"day": "0.014"})
+    asking.settle()
+    assert [asking.state(task) for task in ids] == ["done", "waiting:budget", "waiting:budget"]
+    assert wake_for_new_caps(asking.house) == 2
+    asking.settle()
+    assert sorted(asking.state(task) for task in ids) == ["done", "done", "waiting:budget"]
+
+
 def test_money_that_becomes_free_lets_the_next_one_in(asking: AskingHouse) -> None:
     """Answers that are shorter than they might be leave room for others, one after the other."""
     asking.set(budget={"day": "0.007"})
@@ -167,7 +181,7 @@ def test_a_model_without_a_price_is_refused_unless_the_playbook_says_what_a_call
     unknown = asks("Say NAME.", model="claude-of-tomorrow")
     task = asking.ask(unknown, lane="live", name="refused")
     assert (task["state"], asking.meter()["executions"]) == ("review", 0)
-    assert task["error"]["message"] == (  # type: ignore[index]
+    assert task["error"]["message"] == (
         "There is no known price for anthropic:claude-of-tomorrow, so no cap could hold. "
         "State in the playbook what one call may cost: budget: {call: 0.10}."
     )
@@ -256,7 +270,7 @@ def test_turns_are_limited(asking: AskingHouse, stated: dict[str, Any]) -> None:
     asking.set(model={"turns": 4 if not stated else 50})
     task = asking.ask(asks(*[f"Question {number}" for number in range(9)]), lane="live", **stated)
     assert (task["state"], asking.meter()["executions"]) == ("dead", 4)
-    assert task["error"]["message"] == "The task has asked models 4 times, which is its limit of turns."  # type: ignore[index]
+    assert task["error"]["message"] == "The task has asked models 4 times, which is its limit of turns."
 
 
 def test_the_time_of_a_task_is_limited_while_it_asks(asking: AskingHouse) -> None:
@@ -267,7 +281,7 @@ def test_the_time_of_a_task_is_limited_while_it_asks(asking: AskingHouse) -> Non
     task_id = asking.submit("job", {"name": "a"}).id
     asking.run_all()
     task = asking.task(task_id)
-    assert (task["state"], task["error"]["class"]) == ("dead", "overrun")  # type: ignore[index]
+    assert (task["state"], task["error"]["class"]) == ("dead", "overrun")
     assert _sums(asking)["day"][0] > 5000
     asking.pass_time(120)
     asking.sweep()

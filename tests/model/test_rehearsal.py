@@ -55,11 +55,12 @@ def house(folder: Path) -> Iterator[House]:
 
 def _add(house: House, *names: str, playbook: str = "label", **fields: Any) -> None:
     for name in names:
+        house.clock.advance(1)  # type: ignore[attr-defined] # it is a SetClock
         submit(house, Submission(playbook, {"herb": name}, **fields))
 
 
 def _rehearsed(house: House, tmp_path: Path, *faults: str, **plan: Any) -> Outcome:
-    (tmp_path / "rehearsal").mkdir()
+    (tmp_path / "rehearsal").mkdir(exist_ok=True)
     start = read_night("tonight", house.settings.night, house.clock.now())
     planned = Plan(start, faults=[read_fault(stated) for stated in faults], **plan)
     return rehearse(house, planned, tmp_path / "rehearsal", lambda ended, total, at: None)
@@ -121,7 +122,7 @@ def test_requests_that_hang_cost_time_by_the_clock_alone(house: House, tmp_path:
 
 def test_the_budgets_hold_and_what_was_spent_today_counts(folder: Path, tmp_path: Path) -> None:
     (folder / "nightdesk.toml").write_text(
-        (folder / "nightdesk.toml").read_text(encoding="utf-8") + '\n[budget]\nday = "1.00"\nnight = "0.01"\n',
+        (folder / "nightdesk.toml").read_text(encoding="utf-8") + '\n[budget]\nday = "1.00"\nnight = "0.0085"\n',
         encoding="utf-8",
     )
     house = open_house(folder, clock=SetClock(START))
@@ -134,15 +135,16 @@ def test_the_budgets_hold_and_what_was_spent_today_counts(folder: Path, tmp_path
         outcome = _rehearsed(house, tmp_path)
     finally:
         house.close()
-    assert outcome.tasks.get("waiting:budget", 0) >= 2
-    assert outcome.cost_usd <= Decimal("0.004")
-    assert len([incident for incident in outcome.incidents if "budget asked: The budget of the night" in incident]) == 1
+    assert (outcome.tasks, outcome.cost_usd) == ({"waiting:budget": 5}, Decimal(0))
+    told = "01:00 budget asked: The budget of the night of 2026-11-30 is $0.0085: $0.006 is spent and $0.00 reserved, "
+    assert [incident.startswith(told) for incident in outcome.incidents] == [True]
 
 
 CODE = """
     import asyncio
     import os
-    from pathlib import Path
+    from decimal import Decimal
+from pathlib import Path
 
     from openai import AsyncOpenAI
 
@@ -224,7 +226,7 @@ def test_what_cannot_be_rehearsed_is_refused(house: House, tmp_path: Path) -> No
     with pytest.raises(NightdeskError, match="Nothing is open that could be rehearsed"):
         _rehearsed(house, tmp_path)
     _add(house, "thyme")
-    (tmp_path / "rehearsal").rmdir()
+    (tmp_path / "rehearsal" / "nightdesk.db").unlink()
     with pytest.raises(NotFound, match='did you mean "label"'):
         _rehearsed(house, tmp_path, playbook="lable")
 

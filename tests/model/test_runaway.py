@@ -54,7 +54,7 @@ async def _never_satisfied(order: Any, desk: Desk) -> Any:
 
 def test_a_loop_of_tools_ends_at_its_limit_of_turns(asking: AskingHouse) -> None:
     task = asking.ask(_never_satisfied, lane="live", model=CLAUDE, limits={"turns": 12})
-    assert (task["state"], task["error"]["class"], _executions(asking)) == ("dead", "overrun", 12)  # type: ignore[index]
+    assert (task["state"], task["error"]["class"], _executions(asking)) == ("dead", "overrun", 12)
 
 
 @pytest.mark.parametrize("lane", ["live", "batch"])

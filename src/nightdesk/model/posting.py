@@ -24,6 +24,8 @@ _log = get_logger("nightdesk.batches")
 _ITEMS_PER_READ = 500
 # A batch that may have been created can be missing from the provider's list for a while.
 _LOOKS_BEFORE_SENDING_AGAIN = 2
+# After so many times each task chooses anew: too few and too far apart to open the breaker, they would go on all night.
+_MOST_TRIES = 3
 _NO_KEY_FOR = timedelta(minutes=10)
 
 
@@ -88,6 +90,9 @@ class Posting:
         if looks < _LOOKS_BEFORE_SENDING_AGAIN:
             pause = self.room.house.settings.waves.poll_seconds
             hold.release(self._later(pause), error=batch["error"], polls=looks)
+            raise _NotYet
+        if batch["attempt"] >= _MOST_TRIES:
+            self._undo(hold, f"it was tried {batch['attempt']} times and is not there; the last time {batch['error']}")
             raise _NotYet
         return None
 
@@ -183,7 +188,7 @@ class Posting:
 
 
 class _NotYet(Exception):
-    """It was not found, but it is too soon to say that it is not there."""
+    """It is not to be sent now: it may still turn up, or it was given up."""
 
 
 def give_back_members(

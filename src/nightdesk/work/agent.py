@@ -63,8 +63,8 @@ def _why(error: Exception, messages: "Sequence[ModelMessage]") -> str:
         return _listed(error.__cause__.errors())
     if error.__cause__ is not None:
         return str(error.__cause__)
-    told = [part.content for message in messages for part in message.parts if _sends_back(part)]
-    return _listed(told[-1]) if told else str(error)
+    told: list[Any] = [part for message in messages for part in message.parts if _sends_back(part)]
+    return _listed(told[-1].content) if told else str(error)
 
 
 def _sends_back(part: Any) -> bool:

@@ -25,6 +25,11 @@ def wake_for_money(house: House) -> int:
     return _wake(house, (tasks.c.waiting_for == "budget") & freed & ~full, _MOST_FOR_MONEY)
 
 
+def wake_for_new_caps(house: House) -> int:
+    """Let those who wait for budget ask again, as a worker starts: the caps in settings and playbooks may be others."""
+    return _wake(house, tasks.c.waiting_for == "budget", _MOST_AT_ONCE)
+
+
 def wake_for_breakers(house: House) -> int:
     """Wake tasks that wait for a person to mend a provider's credentials or credit, once a breaker was reset."""
     is_closed = (breakers.c.state == "closed") & _since_it_waits(house, breakers.c.changed_at)
