@@ -118,7 +118,7 @@ def _habits(conn: sa.Connection, playbook: str) -> Habits:
     return Habits(row.calls / row.tasks, float(row.output or 0), row.input_share, row.batch_reads)
 
 
-def _share(part: Any, whole: Any, which: Any = None) -> sa.ColumnElement[float | None]:
+def _share(part: Any, whole: Any, which: Any = None) -> sa.ColumnElement[Any]:
     """How much of the whole the part is, over these rows; NULL where there are none."""
     parts, wholes = (sa.func.sum(sum_ if which is None else sa.case((which, sum_))) for sum_ in (part, whole))
     return sa.cast(parts, sa.Double) / sa.func.nullif(wholes, 0)
