@@ -33,7 +33,7 @@ def nights(place: Place, sizes: Sizes, tell: Tell) -> list[Figure]:
     """Of single questions the second night, when their form is known; of agents the first two together."""
     tell(f"nights of {sizes.agents} agents, in fast time")
     plain, looping = asks("Write about NAME, in some sentences."), _agent
-    short = {lane: _costs(place, plain, lane, sizes.agents * 3)[1] for lane in ("auto", "live")}
+    short = {lane: _costs(place, plain, lane, sizes.agents * 4)[1] for lane in ("auto", "live")}
     long = {lane: sum(_costs(place, looping, lane, sizes.agents)) for lane in ("auto", "live", "batch")}
     return [
         Figure("cost of a night of single questions, of what it costs live", _share(short, "live"), at_most(0.5)),

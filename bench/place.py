@@ -43,7 +43,7 @@ class Sizes:
     one_call: int = 5_000
     live_calls: int = 200
     wave: int = 10_000
-    agents: int = 100
+    agents: int = 8
     settle_seconds: float = 3.0
     lease_seconds: int = 15
 
@@ -63,7 +63,7 @@ QUICK = Sizes(
     one_call=60,
     live_calls=10,
     wave=60,
-    agents=3,
+    agents=1,
     settle_seconds=0.5,
     lease_seconds=3,
 )

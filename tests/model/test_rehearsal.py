@@ -143,8 +143,7 @@ def test_the_budgets_hold_and_what_was_spent_today_counts(folder: Path, tmp_path
 CODE = """
     import asyncio
     import os
-    from decimal import Decimal
-from pathlib import Path
+    from pathlib import Path
 
     from openai import AsyncOpenAI
 

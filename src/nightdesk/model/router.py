@@ -35,11 +35,11 @@ class Route:
 
 
 def choose(question: Question) -> Route:
-    return _settled(question) or _cheapest(question)
+    return settled(question) or _cheapest(question)
 
 
-def _settled(question: Question) -> Route | None:
-    """What needs no arithmetic."""
+def settled(question: Question) -> Route | None:
+    """What needs no arithmetic, and no costs."""
     if question.pinned == "live":
         return Route("live", "the playbook asks for it")
     if question.pinned == "auto" and question.priority <= 1:

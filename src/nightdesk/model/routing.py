@@ -1,6 +1,6 @@
 """From a call and what is known of its surroundings to the router's question."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from nightdesk.model.deadline import CALLED_BACK, hard_stop, is_open, last_call
 from nightdesk.model.estimates import Habits
 from nightdesk.model.prices import Lane
 from nightdesk.model.room import ModelRoom
-from nightdesk.model.router import Question, Route, choose
+from nightdesk.model.router import Question, Route, choose, settled
 from nightdesk.model.shapes import is_canary
 from nightdesk.model.wish import Asked, Sizes, Wish
 from nightdesk.store import calls
@@ -37,24 +37,28 @@ class Routing:
         return (hard_stop(self.room.house.settings.night, now) - now).total_seconds()
 
     def route(self, conn: sa.Connection, now: datetime, ask: Ask, sizes: Sizes) -> Route:
-        house = self.room.house
-        return choose(
-            Question(
-                pinned=self.asked.playbook.asking.lane,
-                priority=self.asked.task["priority"],
-                canary=house.settings.waves.canary and is_canary(conn, now, sizes.shape, self.wish.id),
-                has_flex=self.wish.provider.has_flex,
-                closed=self._closed(conn, now, ask),
-                last_call=self._is_last_call(now),
-                returned=self._returned(now),
-                seconds_left=self.seconds_left(now),
-                seconds={
-                    "batch": self.room.estimates.batch_seconds(conn, ask.provider, ask.model),
-                    "flex": house.settings.model.flex_minutes * 60,
-                    "live": LIVE_SECONDS,
-                },
-                costs=self._costs(conn, ask, sizes),
-            )
+        question = self._question(conn, now, ask, sizes)
+        return settled(question) or choose(replace(question, costs=self._costs(conn, ask, sizes)))
+
+    def _question(self, conn: sa.Connection, now: datetime, ask: Ask, sizes: Sizes) -> Question:
+        """Without the costs, which are not asked for where the lane is settled."""
+        house, pinned = self.room.house, self.asked.playbook.asking.lane
+        tries_shapes = house.settings.waves.canary and not self.room.knows_shape(sizes.shape)
+        return Question(
+            pinned=pinned,
+            priority=self.asked.task["priority"],
+            canary=tries_shapes and is_canary(conn, now, sizes.shape, self.wish.id),
+            has_flex=self.wish.provider.has_flex,
+            closed={} if pinned == "live" else self._closed(conn, now, ask),
+            last_call=self._is_last_call(now),
+            returned=self._returned(now),
+            seconds_left=self.seconds_left(now),
+            seconds={
+                "batch": self.room.estimates.batch_seconds(conn, ask.provider, ask.model),
+                "flex": house.settings.model.flex_minutes * 60,
+                "live": LIVE_SECONDS,
+            },
+            costs={},
         )
 
     def _closed(self, conn: sa.Connection, now: datetime, ask: Ask) -> dict[Lane, str]:

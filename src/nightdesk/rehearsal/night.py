@@ -100,28 +100,37 @@ class Night:
         return True
 
     def _moments(self, now: datetime) -> list[datetime]:
-        settle = timedelta(seconds=self._house.settings.waves.settle_seconds)
+        with self._house.db.read() as conn:
+            of_tasks, out = self._of_tasks(conn), [*self._of_waves(conn, now), *self._of_batches(conn, now)]
+        ends = last_call(self._house.settings.night, self._stop)
+        return [*of_tasks, *out, *([ends] if out and ends > now else [])]
+
+    def _of_tasks(self, conn: sa.Connection) -> list[datetime]:
         wake_at = sa.select(sa.func.min(tasks.c.wake_at)).where(tasks.c.state == "waiting")
         opens = sa.select(sa.func.min(tasks.c.not_before)).where(tasks.c.state == "queued")
-        joined = sa.select(sa.func.max(calls.c.joined_at)).where(calls.c.status == "wanted")
-        with self._house.db.read() as conn:
-            found = [conn.execute(query).scalar() for query in (wake_at, opens)]
-            left = conn.execute(joined).scalar()
-            looks = self._looks(conn, now)
-        ends = last_call(self._house.settings.night, self._stop)
-        moments = [*found, *looks, left + settle if left else None]
-        return [moment for moment in [*moments, ends if looks and ends > now else None] if moment]
+        return [moment for query in (wake_at, opens) if (moment := conn.execute(query).scalar())]
 
-    def _looks(self, conn: sa.Connection, now: datetime) -> list[datetime]:
-        """When the batches that are out are next looked at with success; those that are late, again and again."""
+    def _of_waves(self, conn: sa.Connection, now: datetime) -> list[datetime]:
+        """When the next wave has settled; when it has waited for its canary, or for room, for long enough."""
+        waves = self._house.settings.waves
+        joined = sa.select(sa.func.max(calls.c.joined_at), sa.func.min(calls.c.joined_at))
+        newest, oldest = conn.execute(joined.where(calls.c.status == "wanted")).one()
+        if newest is None:
+            return []
+        settled = newest + timedelta(seconds=waves.settle_seconds)
+        overdue = oldest + timedelta(seconds=waves.longest_wait_seconds)
+        return [moment if moment > now else now + _STEP for moment in (settled, overdue)]
+
+    def _of_batches(self, conn: sa.Connection, now: datetime) -> list[datetime]:
+        """When those that are out are looked at with success. Of those that are late, now and then."""
         out = sa.select(batches.c.next_at, batches.c.submitted_at).where(batches.c.ended_at.is_(None))
-        found = conn.execute(out).all()
-        late = now + _STEP
-        ready = [row.submitted_at and row.submitted_at + self._batch_takes + _SOON for row in found]
-        return [
-            row.next_at if end is None else max(row.next_at, end if end > now else late)
-            for row, end in zip(found, ready, strict=True)
-        ]
+        moments = []
+        for next_at, submitted_at in conn.execute(out):
+            ready = (submitted_at or now) + self._batch_takes + _SOON
+            is_late = submitted_at is not None and now - ready > _STEP
+            expected = ready if submitted_at is not None and ready > now else next_at
+            moments.append(max(expected, now + _STEP if is_late else next_at))
+        return moments
 
     def _is_out(self) -> bool:
         with self._house.db.read() as conn:
