@@ -1,5 +1,6 @@
 """What asking models costs: the time of the transport, of a wave, and of a night that is bounded by a rate limit."""
 
+import asyncio
 import re
 import statistics
 import threading
@@ -110,6 +111,7 @@ def wave(place: Place, sizes: Sizes, tell: Tell) -> list[Figure]:
             began = time.monotonic()
             waited = _carry(scene, room, count)
             took = time.monotonic() - began - waited
+        asyncio.run(room.close())
     return [
         Figure(f"seconds for a wave of {count:,} calls", took, at_most(60)),
         Figure("· MB by which memory grows for it", grown() / _MEGABYTE, at_most(200)),

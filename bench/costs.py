@@ -94,7 +94,9 @@ def _house(place: Place) -> Iterator[AskingHouse]:
     ):
         clock = SetClock(START)
         house = open_house(scene.house.home, clock=clock)
+        asking = AskingHouse(house, clock, providers)
         try:
-            yield AskingHouse(house, clock, providers)
+            yield asking
         finally:
+            asking.close_room()
             house.close()

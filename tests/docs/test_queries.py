@@ -38,6 +38,7 @@ def hand(house_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hand]:
         hand.settle()
         _ask_a_model(hand)
         yield hand
+        hand.close_room()
     house.close()
 
 

@@ -51,6 +51,7 @@ def test_one_batch_serves_several_playbooks_frameworks_and_workers(
         assert ([here.state(task_id) for task_id in ids], members_of(here)) == (["done"] * 3, [3])
         assert len({call.body_hash for call in here.calls()}) == 3
     finally:
+        there.close_room()
         there.house.close()
 
 
