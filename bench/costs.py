@@ -36,9 +36,9 @@ def nights(place: Place, sizes: Sizes, tell: Tell) -> list[Figure]:
     short = {lane: _costs(place, plain, lane, sizes.agents * 4)[1] for lane in ("auto", "live")}
     long = {lane: sum(_costs(place, looping, lane, sizes.agents)) for lane in ("auto", "live", "batch")}
     return [
-        Figure("cost of a night of single questions, of what it costs live", _share(short, "live"), at_most(0.5)),
+        Figure("cost of a night of single questions, of live", _share(short, "live"), at_most(0.5)),
         Figure(
-            "· of ten-turn agents with a large shared prefix, of the best single lane",
+            "· of ten-turn agents, of the best single lane",
             _share(long, min(("live", "batch"), key=lambda lane: long[lane])),
             at_most(1),
         ),
@@ -89,7 +89,7 @@ def _costs(place: Place, body: Any, lane: str, count: int) -> list[Decimal]:
 def _house(place: Place) -> Iterator[AskingHouse]:
     with (
         place.scene() as scene,
-        running(Simulator(Behaviour(batch_seconds=1800))) as providers,
+        running(Simulator(Behaviour(batch_seconds=600))) as providers,
         patch.dict(os.environ, environment(providers.url)),
     ):
         clock = SetClock(START)

@@ -1,5 +1,6 @@
 """Switches, status, tokens, the audit trail, playbooks and the doctor, from the terminal."""
 
+import re
 from pathlib import Path
 
 from nightdesk.settings import Settings, load_settings
@@ -150,7 +151,7 @@ def test_a_new_house_states_every_setting(tmp_path: Path) -> None:
     Terminal(tmp_path)("init", "--json")
     stated = (tmp_path / "nightdesk.toml").read_text(encoding="utf-8")
     (tmp_path / "nightdesk.toml").write_text(
-        "\n".join(line.removeprefix("# ") if " = " in line else line for line in stated.splitlines()), encoding="utf-8"
+        re.sub(r"^# (\w+ = )", r"\1", stated, flags=re.MULTILINE), encoding="utf-8"
     )
     assert load_settings(tmp_path, {}) == Settings()
     for section in Settings.model_fields:

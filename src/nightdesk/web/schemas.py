@@ -14,7 +14,7 @@ State = Literal[
     "queued", "planned", "working", "waiting", "review", "approved", "releasing",
     "done", "rejected", "expired", "cancelled", "dead",
 ]  # fmt: skip
-Wait = Literal["batch", "retry", "budget", "person", "switch", "time", "turn"]
+Wait = Literal["batch", "retry", "budget", "person", "switch", "time", "turn", "breaker", "limit"]
 
 ID = r"^[A-Za-z0-9_-]{1,128}$"
 WEB_ADDRESS = (
