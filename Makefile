@@ -25,7 +25,7 @@ test: setup ## Run every test.
 	$(BIN)/python -m pytest -n $(JOBS)
 
 night: setup ## Run the main job: for now a hundred drills in a house of their own.
-	$(BIN)/nightdesk night
+	$(BIN)/nightdesk drill
 
 check: setup ## Format, lint, types, import contracts, security, secrets, tests.
 	$(BIN)/ruff format --check .

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         Desk as Desk,
         GiveUp as GiveUp,
         RetryLater as RetryLater,
+        Verdict as Verdict,
         current_step as current_step,
     )
 
@@ -30,6 +31,7 @@ _HOME_OF = {
     "Desk": "nightdesk.work",
     "GiveUp": "nightdesk.work",
     "RetryLater": "nightdesk.work",
+    "Verdict": "nightdesk.work",
     "current_step": "nightdesk.work",
 }
 

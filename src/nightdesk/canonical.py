@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -56,19 +58,32 @@ def digest(*parts: str) -> str:
 
 def differing_paths(left: Json, right: Json, path: str = "") -> list[str]:
     """The paths at which two JSON values differ, in the notation `a.b[0]`."""
+    return [change.path or "the whole value" for change in changes(left, right, path)]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What stood at the path and what stands there now; null where there is nothing."""
+
+    path: str
+    before: Json
+    after: Json
+
+
+def changes(left: Json, right: Json, path: str = "") -> Iterator[Change]:
+    """What makes the one value of the other, as far down as they are alike."""
     if isinstance(left, dict) and isinstance(right, dict):
-        return [
-            found
-            for key in sorted(left.keys() | right.keys())
-            for found in _differs_at(left, right, key, f"{path}.{key}" if path else key)
-        ]
-    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        pairs = enumerate(zip(left, right, strict=True))
-        return [found for i, (a, b) in pairs for found in differing_paths(a, b, f"{path}[{i}]")]
-    return [] if canonical(left) == canonical(right) else [path or "the whole value"]
+        for key in sorted(left.keys() | right.keys()):
+            yield from _changes_at(left, right, key, f"{path}.{key}" if path else key)
+    elif isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        for number, (before, after) in enumerate(zip(left, right, strict=True)):
+            yield from changes(before, after, f"{path}[{number}]")
+    elif canonical(left) != canonical(right):
+        yield Change(path, left, right)
 
 
-def _differs_at(left: dict[str, Json], right: dict[str, Json], key: str, path: str) -> list[str]:
+def _changes_at(left: dict[str, Json], right: dict[str, Json], key: str, path: str) -> Iterator[Change]:
     if key not in left or key not in right:
-        return [path]
-    return differing_paths(left[key], right[key], path)
+        yield Change(path, left.get(key), right.get(key))
+    else:
+        yield from changes(left[key], right[key], path)

@@ -38,6 +38,24 @@ class Conflict(NightdeskError):
         self.differs = tuple(differs)
 
 
+class Forbidden(NightdeskError):
+    """Whoever asks has no right to it. `right` is the one that is missing."""
+
+    def __init__(self, right: str, problem: str = "", next_step: str = "") -> None:
+        super().__init__(
+            problem or f"This needs the right to {right}.", next_step or "Ask somebody who has it, or an admin for it."
+        )
+        self.right = right
+
+
+class TooMany(NightdeskError):
+    """Nothing is wrong with it but that there were so many before. It may be tried again after `seconds`."""
+
+    def __init__(self, problem: str, seconds: int) -> None:
+        super().__init__(problem, f"Try again in {seconds} seconds.")
+        self.seconds = seconds
+
+
 class Unavailable(NightdeskError):
     """The database or the disk cannot take this now; nothing was stored, and it may be tried again."""
 

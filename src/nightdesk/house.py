@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -10,7 +11,7 @@ from nightdesk.clock import Clock, SystemClock
 from nightdesk.engine import Dispatcher, prepare
 from nightdesk.guard.disk import DiskGuard
 from nightdesk.playbook import Registry, load_registry
-from nightdesk.settings import Settings, database_url, load_settings
+from nightdesk.settings import DatabaseSettings, Settings, database_url, load_settings
 from nightdesk.store import Database, migrate, open_database, pending_migrations
 
 
@@ -41,8 +42,21 @@ def open_house(home: Path | None = None, *, clock: Clock | None = None, patience
     """Open the house at `home` (default: $NIGHTDESK_HOME, else here), bringing its tables up to date."""
     home = home or home_folder()
     settings = load_settings(home)
+    patience = patience_seconds or settings.database.patience_seconds
+    return _opened(home, settings, load_registry(home), clock or SystemClock(), patience)
+
+
+def open_beside(house: House, folder: Path, registry: Registry, **sections: Any) -> House:
+    """A house to try something out in: with an SQLite file in the folder, other playbooks, and sections of the settings
+    that are others."""
+    database = DatabaseSettings(url=f"sqlite:///{folder / 'nightdesk.db'}")
+    settings = house.settings.model_copy(update={"database": database, **sections})
+    return _opened(folder, settings, registry, house.clock, database.patience_seconds)
+
+
+def _opened(home: Path, settings: Settings, registry: Registry, clock: Clock, patience_seconds: int) -> House:
     url = database_url(settings, home)
-    db = open_database(url, patience_seconds=patience_seconds or settings.database.patience_seconds)
+    db = open_database(url, patience_seconds=patience_seconds)
     if pending_migrations(db):
         prepare(url)
         migrate(db)
@@ -50,9 +64,9 @@ def open_house(home: Path | None = None, *, clock: Clock | None = None, patience
         home=home,
         settings=settings,
         db=db,
-        registry=load_registry(home),
+        registry=registry,
         dispatcher=Dispatcher(url),
-        clock=clock or SystemClock(),
+        clock=clock,
         disk=DiskGuard(_folder_of(url, home), settings.disk),
     )
 

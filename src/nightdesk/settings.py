@@ -4,9 +4,10 @@ import difflib
 import os
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -168,6 +169,18 @@ class CallbackSettings(_Section):
     longest_pause_seconds: int = Field(default=3600, ge=1, description="Longest pause between two tries of a callback.")
 
 
+class NotifySettings(_Section):
+    """Where people are told. Each place is an Apprise URL, `env:NAME` for one in the environment, or a file."""
+
+    urls: tuple[str, ...] = Field(
+        default=(), description="Where messages go: Apprise URLs; env:NAME takes one from the environment."
+    )
+    summary: tuple[str, ...] = Field(
+        default=(), description="Where the morning summary goes instead; with no place at all, to summary.txt."
+    )
+    alert: tuple[str, ...] = Field(default=(), description="Where alerts go instead; never to a file.")
+
+
 class AuditSettings(_Section):
     seal_seconds: float = Field(default=1.0, gt=0, le=60, description="How often new events are chained.")
     head_file: str = Field(default="audit.head", description="Where the chain's head is kept, relative to the house.")
@@ -209,14 +222,49 @@ class WaveSettings(_Section):
 _Wall = Annotated[str, StringConstraints(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
 
 
+_Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+_Minutes = Annotated[float, Field(ge=0, le=1440)]
+
+
 class NightSettings(_Section):
+    """A night is cut off on its evening, opens, stops, and is told of in the morning."""
+
     zone: Annotated[str, AfterValidator(_zone)] = Field(
         default="UTC", description="Time zone of the house: when a day and a night begin."
     )
+    cutoff: _Wall = Field(default="17:00", description="When the night's plan is made; later work is for the next.")
     start: _Wall = Field(default="01:00", description="When a night's window opens.")
-    stop: _Wall = Field(default="05:00", description="The hard stop: what is out then is of no use tonight.")
+    stop: _Wall = Field(default="05:00", description="The hard stop: nothing is under way after it.")
+    summary: _Wall = Field(default="07:30", description="When the morning summary goes out.")
+    days: tuple[_Day, ...] = Field(
+        default=get_args(_Day), description="Evenings on which a night begins: mon, tue, wed, thu, fri, sat, sun."
+    )
+    holidays: tuple[date, ...] = Field(
+        default=(), description="Evenings without a night, as dates: [2026-12-24, 2026-12-31]."
+    )
+    reviewer_minutes: _Minutes | dict[str, _Minutes] = Field(
+        default=75.0, description="Minutes of review in a morning; with several reviewers a table of them by name."
+    )
     last_call_minutes: float = Field(
         default=20, ge=0, description="How long before the hard stop batches are called back at the latest."
+    )
+
+
+class ReviewSettings(_Section):
+    seeded_percent: float = Field(
+        default=0,
+        ge=0,
+        le=20,
+        description="Share of known-bad drafts among those on the desk, to see if they are caught.",
+    )
+    batch_bad_percent: float = Field(
+        default=10, ge=1, le=50, description="A sample must show that fewer of a lot than this are bad."
+    )
+    cool_down_minutes: float = Field(
+        default=15,
+        ge=1,
+        le=1440,
+        description="Where one person decides alone: time between two looks at what is final.",
     )
 
 
@@ -231,10 +279,12 @@ class Settings(_Section):
     breakers: BreakerSettings = BreakerSettings()
     disk: DiskSettings = DiskSettings()
     callbacks: CallbackSettings = CallbackSettings()
+    notify: NotifySettings = NotifySettings()
     audit: AuditSettings = AuditSettings()
     model: ModelSettings = ModelSettings()
     waves: WaveSettings = WaveSettings()
     night: NightSettings = NightSettings()
+    review: ReviewSettings = ReviewSettings()
     log: LogSettings = LogSettings()
 
 

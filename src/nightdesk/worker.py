@@ -15,17 +15,23 @@ from nightdesk.engine.watchdog import Heartbeat, Watchdog
 from nightdesk.errors import NightdeskError
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
-from nightdesk.intake import Submission, submit
+from nightdesk.intake import Submission, emit_in, submit
+from nightdesk.intake.gathering import dispatch_gathered
 from nightdesk.model.collecting import Collecting
 from nightdesk.model.last_call import call_back_due
 from nightdesk.model.posting import Posting
 from nightdesk.model.room import ModelRoom
 from nightdesk.model.waves import form_waves
 from nightdesk.model.withdrawing import withdraw
+from nightdesk.night.keeping import attend_all, plan_due
+from nightdesk.night.watches import watches
+from nightdesk.review import Gatekeeper, lay_on_desk
+from nightdesk.review.overdue import settle_overdue
 from nightdesk.store import open_database
 from nightdesk.watch import audit, courier
 from nightdesk.watch.logs import get_logger
 from nightdesk.work import sweeper
+from nightdesk.work.joining import wake_joined
 from nightdesk.work.leg import Legs
 from nightdesk.work.queue import wake_those_waiting
 from nightdesk.work.waking import wake_for_breakers, wake_for_money, wake_for_new_caps, wake_forgotten
@@ -43,7 +49,7 @@ class Worker:
         self.slot = acquire(self._fresh, settings.lease_seconds)
         self._switchboard = Switchboard(house.db)
         self._room = ModelRoom(house)
-        self._legs = Legs(house, self.slot, self._switchboard, self._room)
+        self._legs = Legs(house, self.slot, self._switchboard, self._room, Gatekeeper(house), lay_on_desk, emit_in)
         self._runtime = Runtime(house.url, self.slot, settings, self._legs.run, self._tick)
         self._services = self._make_services()
 
@@ -98,6 +104,10 @@ class Worker:
             Service("forget", 60.0, lambda: sweeper.forget(house)),
             Service("seal", settings.audit.seal_seconds, lambda: audit.seal(house.db, house.clock, head_file)),
             Service("courier", 1.0, self._deliver),
+            # Apart, so that a long plan does not hold up a hard stop.
+            Service("plan", 1.0, lambda: plan_due(house)),
+            Service("night", 1.0, lambda: attend_all(house), patient=False),
+            *watches(house),
             *self._post_services(),
         ]
 
@@ -126,14 +136,17 @@ class Worker:
 
     def _sweep(self) -> None:
         sweeper.expire(self._house)
+        dispatch_gathered(self._house)
         sweeper.wake_switched_on(self._house, self._switchboard)
         sweeper.wake_turns_left(self._house)
 
     def _wake(self) -> None:
         wake_for_money(self._house)
         wake_for_breakers(self._house)
+        wake_joined(self._house)
 
     def _mend(self) -> None:
+        settle_overdue(self._house)
         sweeper.requeue_broken(self._house)
         wake_forgotten(self._house)
 

@@ -1,5 +1,6 @@
 """Switches, status, tokens, the audit trail, playbooks and the doctor, from the terminal."""
 
+import re
 from pathlib import Path
 
 from nightdesk.settings import Settings, load_settings
@@ -83,7 +84,9 @@ def test_playbooks(nightdesk: Terminal) -> None:
     assert found["mine"]["when"] == "now"
     assert found["drill"]["input"]["properties"]["steps"]["type"] == "integer"
     assert "drill" in nightdesk("playbooks", "list").out
-    assert nightdesk("playbooks", "check", "--json").json["names"] == ["drill", "mine"]
+    assert nightdesk("playbooks", "check", "--json").json["names"] == [
+        "blog-draft", "competitor-scan", "drill", "listing-rewrite", "mine", "review-sentiment",
+    ]  # fmt: skip
     write_yaml(nightdesk.home, "name: mine\nwhen: now\ninput: {name: strin}\nrisc: internal\n", folder="mine")
     said = nightdesk.refuses("playbooks", "check")
     assert "playbooks/mine/playbook.yaml line 3" in said
@@ -150,7 +153,7 @@ def test_a_new_house_states_every_setting(tmp_path: Path) -> None:
     Terminal(tmp_path)("init", "--json")
     stated = (tmp_path / "nightdesk.toml").read_text(encoding="utf-8")
     (tmp_path / "nightdesk.toml").write_text(
-        "\n".join(line.removeprefix("# ") if " = " in line else line for line in stated.splitlines()), encoding="utf-8"
+        re.sub(r"^# (\w+ = )", r"\1", stated, flags=re.MULTILINE), encoding="utf-8"
     )
     assert load_settings(tmp_path, {}) == Settings()
     for section in Settings.model_fields:

@@ -140,23 +140,23 @@ def test_an_outage_is_told_to_the_supervisor(nightdesk: Terminal, command: str) 
     assert "The database cannot be used now" in nightdesk.refuses(command, code=75, env=away)
 
 
-def test_a_night_in_this_house(nightdesk_on_either: Terminal) -> None:
+def test_drills_in_this_house(nightdesk_on_either: Terminal) -> None:
     nightdesk = nightdesk_on_either
-    summary = nightdesk("night", "--count", "20", "--json").json
+    summary = nightdesk("drill", "20", "--json").json
     assert {name: summary[name] for name in ("count", "done", "review", "dead", "steps")} == {
         "count": 20, "done": 20, "review": 0, "dead": 0, "steps": 60
     }  # fmt: skip
     assert summary["tasks_per_second"] > 0
     assert nightdesk("status", "--json").json["tasks"] == {"done": 20}
-    again = nightdesk("night", "--count", "5").out
+    again = nightdesk("drill", "5").out
     assert again.startswith("5 drills: 5 done, 0 in review, 0 dead; 15 steps in ")
     assert nightdesk("audit", "verify", "--json").json["ok"] is True
 
 
-def test_a_night_without_a_house(tmp_path: Path) -> None:
+def test_drills_without_a_house(tmp_path: Path) -> None:
     inherited = {name: value for name, value in environment(tmp_path).items() if name != "NIGHTDESK_HOME"}
     ended = subprocess.run(
-        [PROGRAM, "night", "--count", "10"],
+        [PROGRAM, "drill", "10"],
         cwd=tmp_path, env=inherited, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert ended.stdout.startswith("10 drills: 10 done"), ended
@@ -164,10 +164,10 @@ def test_a_night_without_a_house(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_night_shows_its_progress_and_ends_with_ctrl_c(nightdesk: Terminal) -> None:
+def test_drills_show_their_progress_and_end_with_ctrl_c(nightdesk: Terminal) -> None:
     ours, terminal = pty.openpty()
     with subprocess.Popen(
-        [PROGRAM, "night", "--count", "10000"],
+        [PROGRAM, "drill", "10000"],
         env=environment(nightdesk.home), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=terminal,
     ) as process:  # fmt: skip
         os.close(terminal)

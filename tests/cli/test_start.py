@@ -39,7 +39,7 @@ def test_every_command_explains_itself(nightdesk: Terminal) -> None:
     shown = nightdesk("--help").out
     for command in (
         "init", "up", "web", "worker", "add", "tasks", "dead", "playbooks", "status", "pause", "stop", "resume",
-        "audit", "token", "doctor", "night",
+        "audit", "token", "doctor", "night", "drill",
     ):  # fmt: skip
         assert f"\n  {command} " in shown
     assert "prepare" not in shown

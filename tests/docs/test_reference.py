@@ -88,7 +88,7 @@ def test_the_defaults_of_a_playbook_are_as_listed() -> None:
 
 def test_all_of_the_desk_is_listed(house: House) -> None:
     task = {"id": "", "tenant": "", "version": 1}
-    desk: Any = Desk(task, None, None, None, house.clock, house.clock.now())  # type: ignore[arg-type]
+    desk: Any = Desk(task, None, None, None, house.clock, house.clock.now(), None)  # type: ignore[arg-type]
     public = {name for name in [*vars(desk), *vars(Desk)] if not name.startswith("_")}
     assert set(_first_words("docs/journal.md", "All of `desk`")) == public
 

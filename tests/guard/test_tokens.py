@@ -67,7 +67,7 @@ def test_what_does_not_exist_cannot_be_revoked(db: Database, clock: SetClock) ->
     ("name", "scopes", "tenant", "says"),
     [
         ("shop", ["raed"], None, 'did you mean "read"'),
-        ("shop", [], None, "known are submit, read, operate, admin"),
+        ("shop", [], None, "known are submit, read, review, operate, admin"),
         (" ", ["read"], None, "name: is empty"),
         ("shop", ["read"], "", "tenant: is empty"),
     ],

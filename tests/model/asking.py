@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from nightdesk.calendar import running_nights
 from nightdesk.clock import SetClock
 from nightdesk.house import House
 from nightdesk.model.collecting import Collecting
@@ -17,8 +18,9 @@ from nightdesk.model.simulator import Fault, Running, Simulator
 from nightdesk.model.waves import form_waves
 from nightdesk.model.withdrawing import withdraw
 from nightdesk.settings import Settings
-from nightdesk.store import calls, events, metadata, tasks
-from nightdesk.work.queue import dispatch_next, wake_those_waiting
+from nightdesk.store import calls, events, metadata, nights, tasks
+from nightdesk.work.nightly import join_night
+from nightdesk.work.queue import wake_those_waiting
 from nightdesk.work.states import require_task
 from nightdesk.work.waking import wake_for_breakers, wake_for_money, wake_forgotten
 from tests.model.plain import without_nightdesk
@@ -80,11 +82,20 @@ class AskingHouse(Hand):
         return self.task(task_id)
 
     def dispatch(self, *task_ids: str) -> None:
-        """Queue work of the night, as the start of its window does."""
-        with self.house.db.write() as conn:
+        """Let this work, new or left over, take part in the night that it is now, which is open."""
+        now, house = self.clock.now(), self.house
+        [window] = running_nights(house.settings.night, now)
+        night = {
+            "name": window.name, "state": "open", "cutoff_at": window.cutoff, "starts_at": window.start,
+            "stops_at": window.stop, "summary_at": window.summary, "planned_at": now, "opened_at": now, "moved_at": now,
+            "plan": {},
+        }  # fmt: skip
+        with house.db.write() as conn:
+            conn.execute(house.db.upsert(nights).values(night).on_conflict_do_nothing())
             for task_id in task_ids:
                 task = require_task(conn, task_id)
-                conn.execute(tasks.update().where(tasks.c.id == task_id), dispatch_next(self.house, conn, task))
+                until = window.stop
+                join_night(house, conn, now, task, window.name, until, cause="night", actor="test", dispatch=True)
 
     def settle(self, rounds: int = 60) -> None:
         """Run legs, send waves, let a minute pass, collect, until a minute brings nothing new."""

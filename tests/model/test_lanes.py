@@ -177,7 +177,7 @@ def test_with_too_little_of_the_night_left_nothing_is_begun(asking: AskingHouse)
     task_id = _nightly(asking, 6.995)
     asking.run_all()
     assert (asking.state(task_id), asking.calls()) == ("waiting:time", [])
-    assert asking.task(task_id)["wake_at"] == "2026-12-02T01:00:00Z"
+    assert asking.task(task_id)["wake_at"] is None
 
 
 def test_what_does_not_belong_to_the_night_has_no_deadline(asking: AskingHouse) -> None:
@@ -185,8 +185,8 @@ def test_what_does_not_belong_to_the_night_has_no_deadline(asking: AskingHouse) 
     asking.pass_time(6.9 * 3600)
     asking.ask(agent("Say NAME.", CLAUDE), name="by day")
     nightly = _nightly(asking, 6.995)
+    asking.have(agent("Say NAME.", CLAUDE))
     urgent = asking.submit("job", {"name": "urgent"}, priority=1).id
-    asking.dispatch(urgent)
     asking.run_all()
     assert (asking.state(nightly), asking.state(urgent)) == ("waiting:time", "done")
     assert [(call.lane, call.deadline) for call in asking.calls()] == [("batch", None), ("live", None)]

@@ -2,12 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 import sqlalchemy as sa
 
-from nightdesk.model.deadline import hard_stop, is_open, last_call, next_start
+from nightdesk.model.deadline import last_call
 from nightdesk.model.estimates import Estimates
 from nightdesk.model.last_call import call_back_due
 from nightdesk.settings import NightSettings
@@ -57,6 +56,16 @@ def _after_last_call(asking: AskingHouse) -> None:
         asking.run_all()
         asking.pass_time(30)
         assert _call_back(asking) == 0
+
+
+def _come_again(asking: AskingHouse, ids: list[str]) -> None:
+    """The next night begins, and goes on with what waits for it."""
+    _come(asking, 25)
+    asking.run_all()
+    left = [task_id for task_id in ids if asking.state(task_id) != "done"]
+    assert set(_states(asking, left)) == {"waiting:time"}
+    asking.dispatch(*left)
+    asking.settle()
 
 
 def _states(asking: AskingHouse, ids: list[str]) -> list[str]:
@@ -119,11 +128,10 @@ def test_as_many_go_live_as_the_money_allows_and_the_others_say_what_they_wait_f
     assert [night.state(ids[place]) for place in (2, 3)] == ["done", "done"]
     assert sorted({night.state(task_id) for task_id in ids}) == ["done", "waiting:budget"]
     waiting = next(task_id for task_id in ids if night.state(task_id) == "waiting:budget")
-    assert night.task(waiting)["wake_at"] == "2026-12-02T01:00:00Z"
+    assert night.task(waiting)["wake_at"] == "2026-12-01T05:00:00Z"
     assert "The budget of the night of 2026-11-30 is $0.014" in history(night.house, waiting)[-1]["cause"]
-    _come(night, 25)
     night.simulator.behaviour.batch_seconds = 10
-    night.settle()
+    _come_again(night, ids)
     assert _states(night, ids) == ["done"] * 5
     assert [call.lane for call in night.calls(waiting)] == ["batch"]
 
@@ -163,15 +171,14 @@ def test_what_cannot_be_done_in_time_waits_for_the_next_night_and_says_so(night:
     states = _states(night, ids)
     assert (states[2], states.count("done"), states.count("waiting:time")) == ("done", 3, 5)
     late = ids[states.index("waiting:time")]
-    assert night.task(late)["wake_at"] == "2026-12-02T01:00:00Z"
-    assert history(night.house, late)[-1]["cause"] == "too little of the night is left; it waits for the next"
+    assert night.task(late)["wake_at"] is None
+    assert history(night.house, late)[-1]["cause"] == "the night is over; it waits for the next"
     _come(night, 24, 30)
     night.run_all()
     assert night.state(late) == "waiting:time"
     night.set(limits={"routes": {}})
     night.simulator.behaviour.batch_seconds = 10
-    _come(night, 25)
-    night.settle()
+    _come_again(night, ids)
     assert _states(night, ids) == ["done"] * 8
     assert night.calls(late)[0].lane == "batch"
     assert night.meter() == {**night.meter(), "executions": 8, "repeated": 0}
@@ -188,23 +195,21 @@ def test_what_is_cancelled_only_after_the_end_of_the_night_waits_for_the_next(ni
         night.collect()
         night.run_all()
     assert _states(night, ids) == ["waiting:time"] * 2
-    assert {task.wake_at for task in night.tasks()} == {datetime(2026, 12, 2, 1, tzinfo=UTC)}
+    assert {task.wake_at for task in night.tasks()} == {None}
     night.simulator.behaviour.batch_seconds = 10
-    _come(night, 25)
-    night.settle()
+    _come_again(night, ids)
     assert (_states(night, ids), set(night.lanes())) == (["done"] * 2, {"batch"})
 
 
 def test_work_that_is_not_the_nights_own_joins_the_next_batch(night: AskingHouse) -> None:
-    night.have(SHORT, when="night", lane="batch")
-    urgent = night.submit("job", {"name": "z"}, priority=1).id
-    night.dispatch(urgent)
+    night.have(SHORT, lane="batch")
+    other = night.submit("job", {"name": "z"}).id
     night.simulator.behaviour.batch_seconds = 100 * _HOUR
     ids = _begin(night, "a", lane="batch")
     _come(night, 4, 40)
     _after_last_call(night)
-    assert (night.state(ids[0]), night.state(urgent)) == ("done", "waiting:batch")
-    assert [call.status for call in night.calls(urgent)] == ["wanted"]
+    assert (night.state(ids[0]), night.state(other)) == ("done", "waiting:batch")
+    assert [call.status for call in night.calls(other)] == ["wanted"]
 
 
 @pytest.mark.parametrize(("minutes", "lane"), [(None, "live"), (10, "batch"), (90, "live")])
@@ -254,28 +259,6 @@ def _ended(name: str, seconds: float, error: str | None, model: str = "*") -> di
         "wave_group": "g", "headers": {}, "status": "ended", "members": 1, "input_tokens": 1, "created_at": START,
         "submitted_at": START, "ended_at": START + timedelta(seconds=seconds), "error": error,
     }  # fmt: skip
-
-
-_BERLIN = NightSettings(zone="Europe/Berlin", start="23:00", stop="02:30", last_call_minutes=20)
-
-
-@pytest.mark.parametrize(
-    ("now", "stop", "start"),
-    [
-        # An ordinary night; then the one in which the clock goes from two to three, and that in which it goes back.
-        ("2026-03-27T23:30", "2026-03-28T01:30Z", "2026-03-28T22:00Z"),
-        ("2026-03-28T23:30", "2026-03-29T01:30Z", "2026-03-29T21:00Z"),
-        ("2026-03-29T03:31", "2026-03-30T00:30Z", "2026-03-29T21:00Z"),
-        ("2026-10-24T23:30", "2026-10-25T00:30Z", "2026-10-25T22:00Z"),
-        ("2026-10-25T02:40", "2026-10-26T01:30Z", "2026-10-25T22:00Z"),
-    ],
-)
-def test_nights_in_which_the_clock_is_changed(now: str, stop: str, start: str) -> None:
-    moment = datetime.fromisoformat(now).replace(tzinfo=ZoneInfo("Europe/Berlin")).astimezone(UTC)
-    ends, opens = datetime.fromisoformat(stop), datetime.fromisoformat(start)
-    assert (hard_stop(_BERLIN, moment), next_start(_BERLIN, moment)) == (ends, opens)
-    assert last_call(_BERLIN, ends) == ends - timedelta(minutes=20)
-    assert is_open(_BERLIN, moment) == (ends < opens)
 
 
 def test_last_call_leaves_time_to_cancel_and_to_ask_the_rest() -> None:

@@ -17,7 +17,6 @@ from nightdesk.model.simulator.caching import Spent
 from nightdesk.model.simulator.meter import identity, price
 from nightdesk.store import budgets, events
 from nightdesk.work import Desk
-from nightdesk.work.leg import Legs
 from nightdesk.work.tasks import cancel
 from nightdesk.work.waking import wake_for_new_caps
 from tests.model.asking import CLAUDE, AskingHouse
@@ -57,7 +56,7 @@ def _raise(asking: AskingHouse, scope: Scope, name: str, cap: float, dollars: st
 
 async def _overtaken(asking: AskingHouse, leg: tuple[str, int]) -> None:
     """Two workers on the same leg; the second comes when the first has sent its request."""
-    legs = Legs(asking.house, asking.slot, asking.switchboard, asking.room)
+    legs = asking.legs()
     first = asyncio.create_task(legs.run(*leg))
     while not any(call.status == "sending" for call in asking.calls()):  # noqa: ASYNC110 - a row tells nobody
         await asyncio.sleep(0.01)
@@ -100,14 +99,17 @@ def test_the_budget_of_a_night_is_for_the_work_of_the_night(asking: AskingHouse)
     nightly = [asking.submit("job", {"name": name}).id for name in "ab"]
     asking.clock.advance(3 * 3600)  # it is one o'clock
     asking.dispatch(*nightly)
-    urgent = asking.submit("job", {"name": "urgent"}, priority=1).id
-    asking.dispatch(urgent)
+    asking.have(LONG, lane="live")
+    other = asking.submit("job", {"name": "other"}).id
     asking.settle()
-    assert [asking.state(task) for task in (*nightly, urgent)] == ["done", "waiting:budget", "done"]
+    assert [asking.state(task) for task in (*nightly, other)] == ["done", "waiting:budget", "done"]
     assert _asked(asking)[0].startswith("The budget of the night of 2026-11-30 is $0.007: ")
     waiting = asking.task(nightly[1])
-    assert waiting["wake_at"] == "2026-12-02T01:00:00Z"
+    assert waiting["wake_at"] == "2026-12-01T05:00:00Z"
     asking.pass_time(24 * 3600)
+    asking.run_all()
+    assert asking.state(nightly[1]) == "waiting:time"
+    asking.dispatch(nightly[1])
     asking.settle()
     assert asking.state(nightly[1]) == "done"
 

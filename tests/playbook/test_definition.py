@@ -62,7 +62,7 @@ def test_every_other_key_is_read(tmp_path: Path) -> None:
         on_code_change: person
         risk: irreversible
         lane: flex
-        then: [y]
+        then: [drill]
         tools: [search, {publish: {layer: act with approval}}]
         gates: [no_prompt_leak]
         """,
@@ -70,7 +70,7 @@ def test_every_other_key_is_read(tmp_path: Path) -> None:
     book = loaded(tmp_path)
     assert (book.priority, book.sla_seconds, book.ttl_seconds) == (0, 7200, 259200)
     assert book.limits == Limits(900, 4, 0)
-    assert (book.on_code_change, book.risk) == ("person", "irreversible")
+    assert (book.on_code_change, book.risk, book.then) == ("person", "irreversible", ("drill",))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,10 @@ def test_every_other_key_is_read(tmp_path: Path) -> None:
         ("night", When(kind="night")),
         ("{debounce: 90s}", When(kind="debounce", seconds=90)),
         ("{debounce: 1.5}", When(kind="debounce", seconds=1.5)),
+        ("debounce", When(kind="debounce", seconds=90)),
+        ("{depth: 20}", When(kind="depth", depth=20, seconds=3600)),
+        ("{depth: 2, longest: 5m}", When(kind="depth", depth=2, seconds=300)),
+        ("{event: price-changed}", When(kind="event", event="price-changed")),
         ("{after: x}", When(kind="after", after="x")),
         (
             '{cron: "0 4 * * *", zone: Europe/Berlin, input: {day: 1}}',

@@ -7,6 +7,9 @@ import pytest
 from tests.support.playbooks import RUN, loaded, refused, write_yaml
 
 X = "playbooks/x/playbook.yaml"
+_WHEN = (
+    "`when` must be now, night, debounce, {cron: ...}, {after: playbook}, {debounce: 90s}, {depth: 20} or {event: name}"
+)
 
 
 def test_a_misspelt_key_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
@@ -51,8 +54,8 @@ def test_all_faults_of_all_files_are_named_at_once(tmp_path: Path) -> None:
         ("golden: ../golden.jsonl", "`golden` must be a file in the playbook's own folder"),
         ("input: [string]", "`input` must be a mapping of field names to types"),
         ("output: string", "`output` must be a mapping of field names to types"),
-        ("when: tomorrow", "`when` must be now, night, {cron: ...}, {after: playbook} or {debounce: 90s}"),
-        ("when: {at: 5}", "`when` must be now, night, {cron: ...}, {after: playbook} or {debounce: 90s}"),
+        ("when: tomorrow", _WHEN),
+        ("when: {at: 5}", _WHEN),
         ('when: {cron: "0 25 * * *"}', "`when.cron` must be a cron line that comes up"),
         ('when: {cron: "0 0 30 2 *"}', "`when.cron` must be a cron line that comes up"),
         ('when: {cron: "0 4 * * *", zone: Mars/Olympus}', "`when.zone` must be a time zone such as Europe/Berlin"),

@@ -8,19 +8,20 @@ from nightdesk.errors import Invalid, NotFound
 from nightdesk.playbook import Registry, load_registry
 from tests.support.playbooks import refused, write_python, write_yaml
 
+SHIPPED = ["blog-draft", "competitor-scan", "drill", "listing-rewrite", "review-sentiment"]
 PYTHON = 'from nightdesk.playbook import playbook\n\n@playbook("x")\nasync def f(order, desk): ...\n'
 
 
 def test_an_empty_house_has_what_ships(tmp_path: Path) -> None:
-    assert load_registry(tmp_path).names() == ["drill"]
+    assert load_registry(tmp_path).names() == SHIPPED
 
 
 def test_both_kinds_are_found_and_come_in_order(tmp_path: Path) -> None:
     write_yaml(tmp_path, "name: zebra", folder="a")
     write_python(tmp_path, PYTHON)
     registry = load_registry(tmp_path)
-    assert [book.name for book in registry] == registry.names() == ["drill", "x", "zebra"]
-    assert len(registry) == 3
+    assert [book.name for book in registry] == registry.names() == [*SHIPPED, "x", "zebra"]
+    assert len(registry) == len(SHIPPED) + 2
     assert "x" in registry
     assert "y" not in registry
 
@@ -42,17 +43,17 @@ def test_two_playbooks_of_one_name_are_refused_with_both_files(tmp_path: Path) -
     assert refused(tmp_path) == ["playbooks/mine.py: the name x is taken by playbooks/x/playbook.yaml"]
 
 
-def test_a_shipped_name_is_taken(tmp_path: Path) -> None:
-    write_yaml(tmp_path, "name: drill")
-    assert refused(tmp_path) == [
-        "playbooks/x/playbook.yaml: the name drill is taken by nightdesk/playbooks/drill/playbook.yaml"
-    ]
+def test_a_playbook_of_the_house_takes_the_place_of_one_that_ships(tmp_path: Path) -> None:
+    file = write_yaml(tmp_path, "name: listing-rewrite\ntitle: Our own")
+    registry = load_registry(tmp_path)
+    assert registry.names() == SHIPPED
+    assert (registry.get("listing-rewrite").title, registry.get("listing-rewrite").source) == ("Our own", file)
 
 
 def test_the_same_playbook_may_be_added_twice(tmp_path: Path) -> None:
     registry = load_registry(tmp_path)
     registry.add(registry.get("drill"))
-    assert len(registry) == 1
+    assert len(registry) == len(SHIPPED)
 
 
 def test_another_playbook_of_the_name_may_not(tmp_path: Path) -> None:

@@ -12,14 +12,17 @@ from nightdesk.canonical import Json
 from nightdesk.clock import SetClock
 from nightdesk.engine.dispatch import LEG
 from nightdesk.engine.slots import Slot, acquire
+from nightdesk.guard.egress import Egress
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
-from nightdesk.intake import Receipt, Submission, submit
+from nightdesk.intake import Receipt, Submission, emit_in, submit
 from nightdesk.model.room import ModelRoom
-from nightdesk.playbook import Registry, playbook
+from nightdesk.playbook import Playbook, Registry, playbook
+from nightdesk.review import Gatekeeper, lay_on_desk
 from nightdesk.store import tasks
 from nightdesk.work import Desk, sweeper
 from nightdesk.work.insight import find_task
+from nightdesk.work.joining import wake_joined
 from nightdesk.work.leg import Legs
 
 Body = Callable[[Any, Desk], Awaitable[Any]]
@@ -35,6 +38,7 @@ class Hand:
         self.slot: Slot = acquire(house.db, 15)
         self.switchboard = Switchboard(house.db)
         self.room = ModelRoom(house)
+        self.egress = Egress()
         self._client = house.dispatcher.client
 
     def have(self, body: Body | None = None, **stated: Any) -> None:
@@ -45,9 +49,17 @@ class Hand:
             assert body is not None
             return await body(order, desk)
 
-        known = [pb for pb in self.house.registry if pb.name != "job"]
-        jobs = [playbook("job", **stated)(run)] if body else []
-        self.house = dataclasses.replace(self.house, registry=Registry([*known, *jobs]))
+        if body:
+            self.use(playbook("job", **stated)(run))
+        else:
+            self._open([book for book in self.house.registry if book.name != "job"])
+
+    def use(self, made: Playbook) -> None:
+        """Open the house anew with this playbook in the place of one of the same name."""
+        self._open([*(book for book in self.house.registry if book.name != made.name), made])
+
+    def _open(self, playbooks: Sequence[Playbook]) -> None:
+        self.house = dataclasses.replace(self.house, registry=Registry(playbooks))
         self.room = ModelRoom(self.house)
 
     def submit(self, playbook: str, input: Json, **fields: Any) -> Receipt:
@@ -84,8 +96,12 @@ class Hand:
         for leg in legs:
             self.forget(*leg)
 
+    def legs(self) -> Legs:
+        gates = Gatekeeper(self.house, self.egress)
+        return Legs(self.house, self.slot, self.switchboard, self.room, gates, lay_on_desk, emit_in)
+
     async def _run(self, legs: Sequence[tuple[str, int]]) -> None:
-        runner = Legs(self.house, self.slot, self.switchboard, self.room)
+        runner = self.legs()
         try:
             await asyncio.gather(*(runner.run(*leg) for leg in legs))
         finally:
@@ -107,6 +123,7 @@ class Hand:
         sweeper.expire(self.house)
         sweeper.wake_switched_on(self.house, self.switchboard)
         sweeper.wake_turns_left(self.house)
+        wake_joined(self.house)
 
     def settle(self, rounds: int = 12) -> None:
         """Let time pass until nothing changes any more: retries come due, switches and limits let tasks in."""

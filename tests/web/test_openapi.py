@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from nightdesk.house import open_house
+from nightdesk.playbook import Registry
 from tests.support import openapi_hooks
 from tests.support.web import WebServer
 
@@ -40,7 +42,9 @@ def shop(tmp_path: Path, database_url: str) -> Iterator[WebServer]:
     (folder / "playbooks" / "shop" / "playbook.yaml").write_text(PLAYBOOK)
     (folder / "playbooks" / "shop" / "run.py").write_text(RUN)
     (folder / "nightdesk.toml").write_text(f'[database]\nurl = "{database_url}"\n')
-    house = open_house(folder)
+    opened = open_house(folder)
+    # What ships besides takes inputs so large that fuzzing them tells of nothing but the limit of a body.
+    house = replace(opened, registry=Registry([opened.registry.get(name) for name in ("drill", "shop")]))
     with WebServer(house) as running:
         yield running
     house.close()

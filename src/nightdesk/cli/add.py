@@ -83,8 +83,22 @@ def _read(stated: str | None) -> "Json | Sheet":
     except ValueError as error:
         if stated == "-" and (lines := json_lines(text)):
             return lines
-        raise Invalid("The input cannot be read", [("", f"it is not JSON: {error}")], _HOW_TO_QUOTE) from None
+        raise _not_json(error) from None
     return listed(value) if isinstance(value, list) else value
+
+
+def read_json(stated: str) -> "Json":
+    """One value: JSON, or @FILE with JSON in it, or - for standard input."""
+    from nightdesk.intake.sheets import parse_json
+
+    try:
+        return parse_json(_text(stated))
+    except ValueError as error:
+        raise _not_json(error) from None
+
+
+def _not_json(error: ValueError) -> Invalid:
+    return Invalid("The input cannot be read", [("", f"it is not JSON: {error}")], _HOW_TO_QUOTE)
 
 
 def _text(stated: str) -> str:

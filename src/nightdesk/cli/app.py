@@ -14,16 +14,23 @@ from nightdesk.cli import (
     calls,
     dead,
     doctor,
+    drill,
+    emit,
     init,
+    lint,
     night,
+    plan,
     playbooks,
     rehearse,
+    review,
     serve,
     simulator,
     status,
+    summary,
     switches,
     tasks,
     tokens,
+    trial,
     up,
 )
 from nightdesk.cli.refusals import Debug, explain
@@ -56,6 +63,7 @@ app.add_typer(tasks.app, name="tasks")
 app.add_typer(dead.app, name="dead")
 app.add_typer(playbooks.app, name="playbooks")
 app.command("status")(status.status)
+app.add_typer(review.app, name="review")
 app.command("pause")(switches.pause)
 app.command("stop")(switches.stop)
 app.command("resume")(switches.resume)
@@ -65,8 +73,14 @@ app.add_typer(breaker.app, name="breaker")
 app.add_typer(audit.app, name="audit")
 app.add_typer(tokens.app, name="token")
 app.command("doctor")(doctor.doctor)
+app.command("emit")(emit.emit)
 app.command("night")(night.night)
+app.command("summary")(summary.summary)
+app.command("lint")(lint.lint)
+app.add_typer(plan.app, name="plan")
+app.command("drill")(drill.drill)
 app.command("rehearse")(rehearse.rehearse)
+app.command("test")(trial.trial)
 app.command("simulator")(simulator.simulator)
 
 

@@ -1,14 +1,14 @@
 """The doctor's checks of the house itself. Each looks at one thing, changes nothing, and says how to mend it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from nightdesk.cli.database_checks import check_database, open_to_others
 from nightdesk.cli.findings import Finding, refused
 from nightdesk.errors import NightdeskError
 from nightdesk.guard.disk import DiskGuard
-from nightdesk.playbook import load_registry
+from nightdesk.playbook import Registry, load_registry
 from nightdesk.settings import Settings, load_settings
 from nightdesk.watch.courier import SECRET_FILE, SECRET_VARIABLE, callback_secret
 
@@ -21,19 +21,20 @@ def examine(home: Path) -> Iterator[Finding]:
         yield from refused("settings", error)
         return
     yield Finding("settings", "ok", "nightdesk.toml and the environment are valid.")
-    yield from _playbooks(home)
+    registry = yield from _playbooks(home)
     yield from _disk(home, settings)
     yield from _secret(home)
-    yield from check_database(home, settings)
+    yield from check_database(home, settings, registry)
 
 
-def _playbooks(home: Path) -> Iterator[Finding]:
+def _playbooks(home: Path) -> Generator[Finding, None, Registry]:
     try:
         registry = load_registry(home)
     except NightdeskError as error:
         yield from refused("playbooks", error)
-    else:
-        yield Finding("playbooks", "ok", f"{len(registry)} are valid.")
+        return Registry()
+    yield Finding("playbooks", "ok", f"{len(registry)} are valid.")
+    return registry
 
 
 def _disk(home: Path, settings: Settings) -> Iterator[Finding]:

@@ -12,6 +12,8 @@ from nightdesk.clock import SystemClock
 from nightdesk.engine import workers
 from nightdesk.errors import NightdeskError
 from nightdesk.guard.switches import active_switches
+from nightdesk.night.ticks import idle_crons
+from nightdesk.playbook import Registry
 from nightdesk.settings import Settings, database_url
 from nightdesk.store import Database, events, open_database, pending_migrations
 from nightdesk.watch.audit import read_head
@@ -24,7 +26,7 @@ def open_to_others(path: Path) -> bool:
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
 
 
-def check_database(home: Path, settings: Settings) -> Iterator[Finding]:
+def check_database(home: Path, settings: Settings, registry: Registry) -> Iterator[Finding]:
     address = database_url(settings, home)
     try:
         url = sa.make_url(address)
@@ -37,7 +39,7 @@ def check_database(home: Path, settings: Settings) -> Iterator[Finding]:
         return
     shown = url.render_as_string(hide_password=True)
     try:
-        yield from _look_inside(address, shown, file, home / settings.audit.head_file)
+        yield from _look_inside(address, shown, file, home / settings.audit.head_file, registry)
     except NightdeskError as error:
         yield from refused("database", error)
     except sa.exc.SQLAlchemyError as error:
@@ -45,7 +47,7 @@ def check_database(home: Path, settings: Settings) -> Iterator[Finding]:
         yield Finding("database", "bad", f"{shown} cannot be used ({reason}).", "Start it, or mend its address.")
 
 
-def _look_inside(address: str, shown: str, file: Path | None, head_file: Path) -> Iterator[Finding]:
+def _look_inside(address: str, shown: str, file: Path | None, head_file: Path, registry: Registry) -> Iterator[Finding]:
     db = open_database(address, patience_seconds=_PATIENCE_SECONDS)
     try:
         if pending_migrations(db):
@@ -56,8 +58,15 @@ def _look_inside(address: str, shown: str, file: Path | None, head_file: Path) -
         yield from _workers(db)
         yield from _switches(db)
         yield from _audit(db, head_file)
+        yield from _schedules(db, registry)
     finally:
         db.close()
+
+
+def _schedules(db: Database, registry: Registry) -> Iterator[Finding]:
+    for idle in idle_crons(db, registry):
+        says = f"{idle.playbook}: {idle.empty} of its last {idle.ticks} ticks found nothing to do."
+        yield Finding("schedules", "warn", says, "Make it event-driven: when: {event: name}")
 
 
 def _sqlite(db: Database, file: Path) -> Iterator[Finding]:

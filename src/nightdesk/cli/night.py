@@ -1,67 +1,46 @@
-"""`nightdesk night`: until there is a night to plan, a hundred drills through a real worker prove the house."""
+"""`nightdesk night`: attend the night as scheduled, or begin one now; a view of it until it is closed."""
 
 import os
 import signal
-import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from nightdesk.cli.rooms import home_folder, is_chosen, is_house, opened
-from nightdesk.cli.terminal import JsonOption, actor, note, progress, say, show_json
-from nightdesk.errors import NightdeskError
+from nightdesk.cli.rooms import home_folder, opened
+from nightdesk.cli.terminal import JsonOption, actor, note, say, show_json
+from nightdesk.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     from nightdesk.cli.supervise import Child
     from nightdesk.house import House
 
-_ENDS = ("done", "review", "dead", "expired", "cancelled", "rejected")
-_LOOK_SECONDS = 0.1
-_PATIENCE_SECONDS = 60.0
+_LOOK_SECONDS = 0.5
 _asked_to_end = threading.Event()
 
 
-@dataclass(frozen=True)
-class Summary:
-    count: int
-    done: int
-    review: int
-    dead: int
-    steps: int
-    seconds: float
-    tasks_per_second: float
-
-
 def night(
-    count: Annotated[int, typer.Option(min=1, max=10_000, help="How many drills.")] = 100,
+    now: Annotated[bool, typer.Option("--now", help="Begin one at once, for all that is queued.")] = False,
+    until: Annotated[str | None, typer.Option(metavar="HH:MM", help="With --now: its hard stop.")] = None,
+    anyway: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLAYBOOK=WHY", help="With --now: plan this playbook although it has not passed its tests."
+        ),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a hundred drills through a real worker, and sum up."""
+    """Attend the night until it is closed. A worker is started if none is there."""
+    if not now and (until or anyway):
+        raise Invalid("That is for a night that begins now", [("--now", "is missing")])
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
-    with _somewhere() as home, opened(home) as house:
-        ids = _submit(house, count)
-        started = time.monotonic()
-        states = _work(house, home, ids)
-        seconds = time.monotonic() - started
-        summary = _summed_up(house, ids, states, seconds)
-    if json:
-        show_json(asdict(summary))
-    else:
-        say(
-            f"{count} drills: {summary.done} done, {summary.review} in review, {summary.dead} dead; "
-            f"{summary.steps} steps in {summary.seconds} s, {summary.tasks_per_second} tasks a second."
-        )
-    if summary.done < count:
-        note("Not all of them ended done. See why: nightdesk tasks list, nightdesk dead list")
-        raise typer.Exit(1)
+    with opened() as house:
+        name = _begin(house, until, anyway or []) if now else None
+        figures = _attend(house, name)
+    _show(figures, json)
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
@@ -69,82 +48,101 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@contextmanager
-def _somewhere() -> Iterator[Path]:
-    home = home_folder()
-    if is_house(home) or is_chosen():
-        yield home
-        return
-    with tempfile.TemporaryDirectory(prefix="nightdesk-") as folder:
-        yield Path(folder)
+def _begin(house: "House", until: str | None, anyway: list[str]) -> str:
+    from nightdesk.night.by_hand import begin_now
+
+    return begin_now(house, until, dict(map(_reason, anyway)), actor=actor())
 
 
-def _submit(house: "House", count: int) -> list[str]:
-    from nightdesk.intake import Submission, submit_in
-
-    evening = house.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%f")
-    with house.db.write() as conn:
-        return [
-            submit_in(house, conn, Submission("drill", {"name": f"night-{evening}-{number}"}), actor=actor()).id
-            for number in range(1, count + 1)
-        ]
+def _reason(stated: str) -> tuple[str, str]:
+    playbook, _, why = stated.partition("=")
+    if not why.strip():
+        raise Invalid("The reason is missing", [("--anyway", "must be a playbook and why, as in blog-draft='launch'")])
+    return playbook, why.strip()
 
 
-def _work(house: "House", home: Path, ids: list[str]) -> Mapping[str, int]:
-    """Let a worker of our own do them. Returns how many are in which state when all have ended."""
+def _attend(house: "House", name: str | None) -> Mapping[str, Any]:
+    """Look on until the night is closed, with a worker of our own while no other is there."""
+    from nightdesk.cli.night_view import view
     from nightdesk.cli.supervise import Child, nightdesk, stop
+    from nightdesk.night.progress import look
 
-    environment = {**os.environ, "NIGHTDESK_HOME": str(home), "NIGHTDESK_LOG_LEVEL": "WARNING"}
+    environment = {**os.environ, "NIGHTDESK_HOME": str(home_folder()), "NIGHTDESK_LOG_LEVEL": "WARNING"}
     worker = Child("worker", nightdesk("worker"), environment=environment)
     try:
-        with progress("drills", len(ids)) as advance:
-            return _watch(house, worker, ids, advance)
+        with view(house.settings.night.zone) as shown:
+            while True:
+                if _asked_to_end.is_set():  # an exception that is raised while a library cleans up is lost
+                    raise KeyboardInterrupt
+                _keep_a_worker(house, worker)
+                name = name or _scheduled(house)
+                if name is None:
+                    shown.wait_for(_next(house), house.clock.now())
+                else:
+                    progress = look(house, name)
+                    shown.show(progress)
+                    if progress.state == "closed":
+                        return _figures(house, name)
+                time.sleep(_LOOK_SECONDS)
+    except KeyboardInterrupt:
+        note(_left_behind(worker))
+        raise
     finally:
         stop([worker])
 
 
-def _watch(house: "House", worker: "Child", ids: list[str], advance: Callable[[int], None]) -> Mapping[str, int]:
-    ended, changed = 0, time.monotonic()
-    while True:
-        if _asked_to_end.is_set():  # an exception that is raised while a library cleans up is lost
-            raise KeyboardInterrupt
+def _keep_a_worker(house: "House", worker: "Child") -> None:
+    from nightdesk.engine import workers
+
+    if worker.process is not None or not any(known["alive"] for known in workers(house.db)):
         worker.tend()
-        states = _count(house, ids)
-        now_ended = sum(states[state] for state in _ENDS)
-        if now_ended > ended:
-            ended, changed = now_ended, time.monotonic()
-            advance(ended)
-        if ended == len(ids):
-            return states
-        if time.monotonic() - changed > _PATIENCE_SECONDS:
-            raise NightdeskError(f"For {_PATIENCE_SECONDS:.0f} s no drill has ended.", "Run: nightdesk doctor")
-        time.sleep(_LOOK_SECONDS)
 
 
-def _count(house: "House", ids: list[str]) -> Counter[str]:
-    import sqlalchemy as sa
-
-    from nightdesk.store import tasks
-
-    query = sa.select(tasks.c.state, sa.func.count()).where(tasks.c.id.in_(ids)).group_by(tasks.c.state)
-    with house.db.read() as conn:
-        return Counter({row[0]: row[1] for row in conn.execute(query)})
+def _left_behind(worker: "Child") -> str:
+    if worker.process is None:
+        return "The night goes on without this view; see it again with: nightdesk night"
+    return "The night is parked, for its only worker ends with this command; go on with: nightdesk night"
 
 
-def _summed_up(house: "House", ids: list[str], states: Mapping[str, int], seconds: float) -> Summary:
-    import sqlalchemy as sa
+def _scheduled(house: "House") -> str | None:
+    """The night of the house that is under way."""
+    from nightdesk.night.schedule import nights_under_way
 
-    from nightdesk.store import runs
+    return next((night["name"] for night in nights_under_way(house)), None)
 
-    query = sa.select(sa.func.count()).where(runs.c.task_id.in_(ids), runs.c.status == "done")
-    with house.db.read() as conn:
-        steps = conn.execute(query).scalar_one()
-    return Summary(
-        count=len(ids),
-        done=states["done"],
-        review=states["review"],
-        dead=states["dead"],
-        steps=steps,
-        seconds=round(seconds, 2),
-        tasks_per_second=round(len(ids) / seconds, 1),
+
+def _next(house: "House") -> Any:
+    from nightdesk.calendar import next_night
+
+    window = next_night(house.settings.night, house.clock.now())
+    if window is None:
+        raise NotFound(
+            "No day is a night's.", "State days in nightdesk.toml under [night], or run: nightdesk night --now"
+        )
+    return window
+
+
+def _figures(house: "House", name: str) -> Mapping[str, Any]:
+    from nightdesk.night.schedule import read_night
+
+    figures = read_night(house, name)["figures"]
+    kept = ("done", "review", "dead", "cost_usd", "live_cost_usd", "saved_usd", "started_at", "ended_at")
+    counts = {"night": name, "planned": figures["planned"], "waiting": sum(figures["waiting"].values())}
+    return counts | {key: figures[key] for key in kept}
+
+
+_NAMES = (
+    "night", "planned", "done", "review", "waiting", "dead", "cost_usd", "live_cost_usd", "saved_usd", "started_at",
+    "ended_at",
+)  # fmt: skip
+
+
+def _show(figures: Mapping[str, Any], json: bool) -> None:
+    if json:
+        show_json({name: figures[name] for name in _NAMES})
+        return
+    say(
+        f"The night of {figures['night']} is closed: {figures['done']} done, {figures['review']} on the desk, "
+        f"{figures['waiting']} waiting, {figures['dead']} dead. "
+        f"It cost ${figures['cost_usd']}; ${figures['saved_usd']} was saved by waiting."
     )

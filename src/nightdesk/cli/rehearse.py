@@ -33,7 +33,7 @@ def rehearse(
 
         configure("ERROR", mask_json)
         plan = Plan(
-            start=read_night(night, house.settings.night, house.clock.now()),
+            window=read_night(night, house.settings.night, house.clock.now()),
             batch_seconds=batch_minutes * 60,
             faults=[read_fault(stated) for stated in fault or ()],
             playbook=playbook,

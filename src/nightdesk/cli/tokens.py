@@ -14,7 +14,7 @@ app = typer.Typer(help="Bearer tokens of the API.", no_args_is_help=True)
 
 @app.command("create")
 def create(
-    scopes: Annotated[str, typer.Option(help="What it may do: submit,read,operate,admin.")],
+    scopes: Annotated[str, typer.Option(help="What it may do: submit,read,review,operate,admin.")],
     name: Annotated[str, typer.Option(help="What it is for.")] = "unnamed",
     tenant: Annotated[str | None, typer.Option(help="The only tenant it may see.")] = None,
     expires_days: Annotated[int | None, typer.Option(min=1, max=3650, help="Days until it ends.")] = None,

@@ -8,6 +8,6 @@ Never: knows what a task is. It gets a function to call with (task id, leg numbe
 """
 
 from nightdesk.engine.dispatch import Dispatcher, prepare
-from nightdesk.engine.slots import Slot, workers
+from nightdesk.engine.slots import Slot, workers, workers_in
 
-__all__ = ["Dispatcher", "Slot", "prepare", "workers"]
+__all__ = ["Dispatcher", "Slot", "prepare", "workers", "workers_in"]

@@ -89,18 +89,23 @@ def live_executors(db: Database) -> list[str]:
 def workers(db: Database) -> list[dict[str, object]]:
     """The live workers, for people to look at."""
     with db.read() as conn:
-        now: datetime = db.now(conn)
-        rows = conn.execute(sa.select(slots).where(slots.c.holder.is_not(None)).order_by(slots.c.name)).mappings()
-        return [
-            {
-                "name": row["name"],
-                "host": row["host"],
-                "pid": row["pid"],
-                "started_at": row["started_at"],
-                "alive": row["expires_at"] >= now and not _is_gone(row["holder"]),
-            }
-            for row in rows
-        ]
+        return workers_in(db, conn)
+
+
+def workers_in(db: Database, conn: sa.Connection) -> list[dict[str, object]]:
+    """The same in a transaction that the caller has open already."""
+    now: datetime = db.now(conn)
+    rows = conn.execute(sa.select(slots).where(slots.c.holder.is_not(None)).order_by(slots.c.name)).mappings()
+    return [
+        {
+            "name": row["name"],
+            "host": row["host"],
+            "pid": row["pid"],
+            "started_at": row["started_at"],
+            "alive": row["expires_at"] >= now and not _is_gone(row["holder"]),
+        }
+        for row in rows
+    ]
 
 
 def _is(slot: Slot) -> sa.ColumnElement[bool]:

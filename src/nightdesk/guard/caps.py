@@ -69,20 +69,40 @@ def count_waiting(db: Database) -> int:
 
 def raise_cap(db: Database, clock: Clock, purse: Purse, amount: Decimal, *, why: str, actor: str) -> Budget:
     """Allow so many dollars more in this budget, from now until it ends. Nothing need have been paid from it yet."""
+    with db.write() as conn:
+        return raise_in(db, conn, clock.now(), purse, amount, why=why, actor=actor)
+
+
+def raise_in(
+    db: Database, conn: sa.Connection, now: datetime, purse: Purse, amount: Decimal, *, why: str, actor: str
+) -> Budget:
+    """The same in the caller's transaction."""
     _require(amount, why)
     if purse.limit_micros is None:
         next_step = "Nothing is held up by it. Caps are stated in nightdesk.toml under [budget], and in playbooks."
         raise NotFound(f"The budget of {title(*purse.key)} has no limit to be raised.", next_step)
-    now, where = clock.now(), sa.tuple_(_b.scope, _b.name, _b.day) == sa.tuple_(*purse.key)
-    with db.write() as conn:
-        take_turn(db, conn)
-        new = {**dict(zip(("scope", "name", "day"), purse.key, strict=True)), "updated_at": now}
-        conn.execute(db.upsert(budgets).values(new).on_conflict_do_nothing())
-        raised = {"raised_micros": _b.raised_micros + to_micros(amount), "limit_micros": purse.limit_micros}
-        change = budgets.update().where(where).values(**raised, asked_at=None, freed_at=now, updated_at=now)
-        after = Budget(*conn.execute(change.returning(*_COLUMNS)).one())
-        _record(conn, now, after, to_micros(amount), why, actor)
+    where = sa.tuple_(_b.scope, _b.name, _b.day) == sa.tuple_(*purse.key)
+    take_turn(db, conn)
+    new = {**dict(zip(("scope", "name", "day"), purse.key, strict=True)), "updated_at": now}
+    conn.execute(db.upsert(budgets).values(new).on_conflict_do_nothing())
+    raised = {"raised_micros": _b.raised_micros + to_micros(amount), "limit_micros": purse.limit_micros}
+    change = budgets.update().where(where).values(**raised, asked_at=None, freed_at=now, updated_at=now)
+    after = Budget(*conn.execute(change.returning(*_COLUMNS)).one())
+    _record(conn, now, after, to_micros(amount), why, actor)
     return after
+
+
+def refuse_in(conn: sa.Connection, now: datetime, budget: Budget, *, why: str, actor: str) -> None:
+    """A person will not allow more; nobody is asked again until the next refusal."""
+    where = sa.tuple_(_b.scope, _b.name, _b.day) == sa.tuple_(budget.scope, budget.name, budget.day)
+    conn.execute(budgets.update().where(where).values(asked_at=None, updated_at=now))
+    _record(conn, now, budget, 0, why, actor)
+
+
+def read_budget(conn: sa.Connection, scope: str, name: str, day: str) -> Budget | None:
+    where = sa.tuple_(_b.scope, _b.name, _b.day) == sa.tuple_(scope, name, day)
+    row = conn.execute(sa.select(*_COLUMNS).where(where)).one_or_none()
+    return Budget(*row) if row else None
 
 
 def require_tenant(db: Database, settings: Settings, name: str) -> None:

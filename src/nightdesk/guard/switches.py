@@ -74,7 +74,12 @@ def clear_switch(
 def active_switches(db: Database) -> list[Switch]:
     """All that are set, the strongest first, then the oldest."""
     with db.read() as conn:
-        rows = conn.execute(sa.select(*_COLUMNS).order_by(switches.c.set_at, switches.c.id)).all()
+        return switches_in(conn)
+
+
+def switches_in(conn: sa.Connection) -> list[Switch]:
+    """The same in a transaction that the caller has open already."""
+    rows = conn.execute(sa.select(*_COLUMNS).order_by(switches.c.set_at, switches.c.id)).all()
     found = [Switch(*row) for row in rows]
     return sorted(found, key=lambda switch: switch.mode != "stop")
 

@@ -15,7 +15,7 @@ from nightdesk.settings import nearest
 from nightdesk.store import Database, tokens
 from nightdesk.watch.events import record
 
-SCOPES = ("submit", "read", "operate", "admin")
+SCOPES = ("submit", "read", "review", "operate", "admin")
 _PREFIX = "nd_"
 
 

@@ -7,6 +7,7 @@ Bad input is refused with every fault named, and nothing of it is stored.
 Never: runs anything.
 """
 
+from nightdesk.intake.emitting import emit_in
 from nightdesk.intake.submit import Receipt, Submission, submit, submit_in
 
-__all__ = ["Receipt", "Submission", "submit", "submit_in"]
+__all__ = ["Receipt", "Submission", "emit_in", "submit", "submit_in"]

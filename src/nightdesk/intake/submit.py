@@ -17,7 +17,7 @@ from nightdesk.watch import events
 from nightdesk.work.queue import dispatch_next
 from nightdesk.work.states import Task, lock_task
 
-_LONGEST_NAME = 200
+LONGEST_NAME = 200
 _LONGEST_URL = 2_000
 
 # What keys and tenants are made of: no control characters, no invisible ones, of the blanks only the space. The
@@ -56,16 +56,31 @@ def submit(house: House, submission: Submission, *, actor: str = "python") -> Re
         return submit_in(house, conn, submission, actor=actor)
 
 
-def submit_in(house: House, conn: sa.Connection, submission: Submission, *, actor: str) -> Receipt:
-    """The same in the caller's transaction: it commits with the caller's own rows or not at all."""
+def submit_in(
+    house: House,
+    conn: sa.Connection,
+    submission: Submission,
+    *,
+    actor: str,
+    parent_id: str | None = None,
+    hold: bool = False,
+) -> Receipt:
+    """The same in the caller's transaction: it commits with the caller's own rows or not at all.
+
+    `parent_id` is the task that emits it; `hold` leaves the dispatch to the caller.
+    """
     if house.disk.low():
         raise DiskFull("The disk is nearly full, so nothing more is accepted.", "Free some space and submit again.")
     playbook = house.registry.get(submission.playbook)
-    row = _task_row(house, conn, playbook, submission)
+    row = _task_row(house, conn, playbook, submission) | {"parent_id": parent_id}
     insert = house.db.upsert(tasks).on_conflict_do_nothing().returning(tasks.c.id)
     if conn.execute(insert, row).scalar_one_or_none() is None:
         return _again(house, conn, playbook, row)
-    _announce(house, conn, playbook, row, submission.not_before, actor)
+    events.record(
+        conn, row["created_at"], "state", cause="submitted", actor=actor, task_id=row["id"], version=1, state="queued"
+    )
+    if not (hold or playbook.when.is_gathered):  # else the night, what comes before it, or what it waits for does
+        _dispatch_first(house, conn, playbook, row, submission.not_before)
     return Receipt(row["id"], "queued", created=True)
 
 
@@ -91,7 +106,7 @@ def _task_row(house: House, conn: sa.Connection, playbook: Playbook, submission:
     clean = check(house, submission)
     now = house.clock.now()
     key = submission.key or playbook.key_for(clean)
-    if not _is_name(key, _LONGEST_NAME * 5):
+    if not _is_name(key, LONGEST_NAME * 5):
         raise Invalid("The submission is not valid", [("key", "is empty, too long, or has control characters")])
     expires_at = submission.expires_at
     if expires_at is None and playbook.ttl_seconds is not None:
@@ -113,14 +128,9 @@ def _task_row(house: House, conn: sa.Connection, playbook: Playbook, submission:
     }
 
 
-def _announce(
-    house: House, conn: sa.Connection, playbook: Playbook, row: dict[str, Any], not_before: datetime | None, actor: str
+def _dispatch_first(
+    house: House, conn: sa.Connection, playbook: Playbook, row: dict[str, Any], not_before: datetime | None
 ) -> None:
-    events.record(
-        conn, row["created_at"], "state", cause="submitted", actor=actor, task_id=row["id"], version=1, state="queued"
-    )
-    if playbook.when.kind in ("night", "after"):
-        return  # the night, or the playbook before it, will dispatch it
     delay = max(0.0, (not_before - row["created_at"]).total_seconds()) if not_before else 0.0
     if playbook.when.kind == "debounce":
         delay = max(delay, playbook.when.seconds)
@@ -160,10 +170,10 @@ def _is_gathering(playbook: Playbook, task: Task) -> bool:
 
 def _faults(submission: Submission) -> list[tuple[str, str]]:
     faults = []
-    if submission.key is not None and not _is_name(submission.key, _LONGEST_NAME):
-        faults.append(("key", f"must have 1 to {_LONGEST_NAME} characters, none of them control characters"))
-    if not _is_name(submission.tenant, _LONGEST_NAME):
-        faults.append(("tenant", f"must have 1 to {_LONGEST_NAME} characters, none of them control characters"))
+    if submission.key is not None and not _is_name(submission.key, LONGEST_NAME):
+        faults.append(("key", f"must have 1 to {LONGEST_NAME} characters, none of them control characters"))
+    if not _is_name(submission.tenant, LONGEST_NAME):
+        faults.append(("tenant", f"must have 1 to {LONGEST_NAME} characters, none of them control characters"))
     if submission.priority not in (None, 0, 1, 2, 3, "P0", "P1", "P2", "P3"):
         faults.append(("priority", "must be P0, P1, P2 or P3"))
     faults += _time_faults(submission.not_before, submission.expires_at)

@@ -14,7 +14,6 @@ from nightdesk.guard.turns import take_turn
 from nightdesk.model import calls, prices
 from nightdesk.model.asks import Ask
 from nightdesk.model.calls import Verdict
-from nightdesk.model.deadline import next_start
 from nightdesk.model.providers import plain_name
 from nightdesk.model.room import ModelRoom
 from nightdesk.model.router import Route
@@ -151,14 +150,13 @@ class Admission:
             tenant=task["tenant"],
             task_id=task["id"],
             at=now,
-            night=self._asked.is_nightly,
+            night=self._asked.until is not None,
         )
 
     def _send(self, conn: sa.Connection, now: datetime, ask: Ask, purses: list[Purse], why: str = "") -> Outcome:
         left = self._routing.seconds_left(now)
-        if left is not None and (left < LIVE_SECONDS or self._routing.night_is_over(conn, now)):
-            opens = next_start(self._house.settings.night, now)
-            return Held("time", "too little of the night is left; it waits for the next", opens)
+        if left is not None and left < LIVE_SECONDS:
+            return Held("time", "too little of the night is left; it waits for the next")
         sizes = sizes_of(self._wish.provider, ask, self._asking, self._house.settings.model)
         route = self._routing.route(conn, now, ask, sizes)
         verdict = breakers.look(conn, now, ask.provider, ask.model, route.lane)
@@ -191,7 +189,7 @@ class Admission:
     def _renewed(self, purse: Purse, now: datetime) -> datetime | None:
         """When there is a new budget of this kind; a task has one for ever."""
         if purse.scope == "night":
-            return next_start(self._house.settings.night, now)
+            return self._asked.until
         return next_day(self._house.settings, now) if purse.day else None
 
     def _worst_case(self, now: datetime, ask: Ask, sizes: Sizes, route: Route) -> int | None:
@@ -228,9 +226,7 @@ class Admission:
         return Go(row, ask, sizes.output_limit, delay, sizes.prefix_key)
 
     def _row(self, now: datetime, ask: Ask, route: Route) -> dict[str, Any]:
-        left = self._routing.seconds_left(now)
-        deadline = None if left is None else now + timedelta(seconds=left)
-        return new_row(self._asked, self._wish, ask, route, now, deadline)
+        return new_row(self._asked, self._wish, ask, route, now)
 
 
 def _no_price(ask: Ask) -> str:

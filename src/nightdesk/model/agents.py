@@ -138,10 +138,11 @@ def _plain_model(asker: Asker, name: str) -> Model:
         )
     build = _BUILDERS[find(provider).name]
     settings = ModelSettings(max_tokens=asker.output_limit)
-    return build(model, _key(provider), http_client(asker, sync=False, library="httpx2"), settings)
+    return build(model, key_for(provider), http_client(asker, sync=False, library="httpx2"), settings)
 
 
-def _key(provider: str) -> str:
+def key_for(provider: str) -> str:
+    """The key in the environment; refused with the name of its variable if there is none."""
     variables = find(provider).key_variables
     key = next((os.environ[name] for name in variables if os.environ.get(name)), None)
     if key is None:

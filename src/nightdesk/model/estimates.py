@@ -70,7 +70,7 @@ class Estimates:
         return self._fresh(("habits", playbook), lambda: _habits(conn, playbook))
 
     def _batch_seconds(self, conn: sa.Connection, provider: str, model: str) -> float:
-        took = _seconds_of_batches(conn, provider, model)
+        took = seconds_of_batches(conn, provider, model)
         return took[int(len(took) * _SLOW_SHARE)] if took else self._settings.batch_minutes * 60
 
     def _fresh(self, key: tuple[str, ...], look: Callable[[], T]) -> T:
@@ -82,7 +82,7 @@ class Estimates:
         return cast(T, known)
 
 
-def _seconds_of_batches(conn: sa.Connection, provider: str, model: str) -> list[float]:
+def seconds_of_batches(conn: sa.Connection, provider: str, model: str) -> list[float]:
     """The times of the last batches of this provider and model, shortest first."""
     query = (
         sa.select(batches.c.submitted_at, batches.c.ended_at)

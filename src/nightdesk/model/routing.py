@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from nightdesk.guard import breakers
 from nightdesk.model import prices
 from nightdesk.model.asks import Ask
-from nightdesk.model.deadline import CALLED_BACK, hard_stop, is_open, last_call
+from nightdesk.model.deadline import CALLED_BACK, last_call
 from nightdesk.model.estimates import Habits
 from nightdesk.model.prices import Lane
 from nightdesk.model.room import ModelRoom
@@ -32,9 +32,7 @@ class Routing:
 
     def seconds_left(self, now: datetime) -> float | None:
         """Until the hard stop, for work of the night; other work has no deadline."""
-        if not self.asked.is_nightly:
-            return None
-        return (hard_stop(self.room.house.settings.night, now) - now).total_seconds()
+        return None if self.asked.until is None else (self.asked.until - now).total_seconds()
 
     def route(self, conn: sa.Connection, now: datetime, ask: Ask, sizes: Sizes) -> Route:
         question = self._question(conn, now, ask, sizes)
@@ -71,19 +69,8 @@ class Routing:
         return closed
 
     def _is_last_call(self, now: datetime) -> bool:
-        if not self.asked.is_nightly:
-            return False
-        night = self.room.house.settings.night
-        return now >= last_call(night, hard_stop(night, now))
-
-    def night_is_over(self, conn: sa.Connection, now: datetime) -> bool:
-        """Whether the task has asked in a night that has ended, and no other has begun."""
-        night, task = self.room.house.settings.night, self.asked.task
-        if not self.asked.is_nightly or is_open(night, now):
-            return False
-        mine = (calls.c.task_id == task["id"]) & (calls.c.version == task["version"])
-        latest = conn.execute(sa.select(sa.func.max(calls.c.deadline)).where(mine)).scalar()
-        return latest is not None and latest <= now
+        until = self.asked.until
+        return until is not None and now >= last_call(self.room.house.settings.night, until)
 
     def _returned(self, now: datetime) -> str:
         """Why it is not to join another wave: it came back from one unanswered, in this night, or twice."""
@@ -93,7 +80,7 @@ class Routing:
         if saved["batch_id"] is None and saved["error"] != CALLED_BACK:
             return ""
         over, deadline = saved["attempt"] >= _MOST_WAVES, saved["deadline"]
-        if self.asked.is_nightly:
+        if self.asked.until is not None:
             over = deadline is None or deadline > now
         return f"it came back from a batch unanswered ({saved['error']})" if over else ""
 

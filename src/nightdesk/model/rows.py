@@ -10,15 +10,13 @@ from nightdesk.model.router import Route
 from nightdesk.model.wish import Asked, Wish
 
 
-def new_row(
-    asked: Asked, wish: Wish, ask: Ask, route: Route, now: datetime, deadline: datetime | None
-) -> dict[str, Any]:
+def new_row(asked: Asked, wish: Wish, ask: Ask, route: Route, now: datetime) -> dict[str, Any]:
     """`ask` is the request as it is sent, the wish has it as it was asked."""
     return (
         _asked(asked, wish, now)
         | _sent(wish, ask)
         | _UNANSWERED
-        | {"lane": route.lane, "lane_reason": route.reason, "deadline": deadline, "joined_at": now}
+        | {"lane": route.lane, "lane_reason": route.reason, "deadline": asked.until, "joined_at": now}
     )
 
 

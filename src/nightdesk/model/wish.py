@@ -21,9 +21,10 @@ class Asked:
     playbook: Playbook
 
     @property
-    def is_nightly(self) -> bool:
-        """Whether it is work of the night, for which the hard stop counts."""
-        return self.playbook.when.kind in ("night", "after") and self.task["priority"] > 1
+    def until(self) -> datetime | None:
+        """The hard stop of the night that the task is worked on in; other work has none."""
+        until: datetime | None = self.task["until"]
+        return until
 
 
 @dataclass

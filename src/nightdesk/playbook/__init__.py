@@ -12,10 +12,10 @@ from types import ModuleType
 from typing import Unpack
 
 from nightdesk.playbook.decorator import Decorated, Stated, playbook
-from nightdesk.playbook.definition import Limits, Playbook, When
+from nightdesk.playbook.definition import Bar, Gate, Limits, Playbook, When
 from nightdesk.playbook.registry import Registry, load_registry
 
-__all__ = ["Limits", "Playbook", "Registry", "When", "load_registry", "playbook"]
+__all__ = ["Bar", "Gate", "Limits", "Playbook", "Registry", "When", "load_registry", "playbook"]
 
 
 class _Room(ModuleType):

@@ -10,8 +10,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from nightdesk.canonical import Json, canonical, digest
 from nightdesk.errors import Invalid
-from nightdesk.playbook.definition import Asking, Limits, Playbook, Run, When
+from nightdesk.playbook.definition import Asking, Bar, Limits, Playbook, Run, When
 from nightdesk.playbook.faults import Fault, Path, dotted, found_by_pydantic, plain
+from nightdesk.playbook.gate_reading import Around, Check, read_gates
 from nightdesk.playbook.keys import check_template
 from nightdesk.playbook.notation import read_model
 from nightdesk.playbook.statement import BudgetPart, Statement
@@ -22,9 +23,9 @@ Place = Callable[[Path], str]  # file and line of a key
 
 def build(
     stated: Mapping[str, Any], place: Place, *, run: Run | None, code: str, source: FilePath | None,
-    found: Sequence[Fault] = (),
+    found: Sequence[Fault] = (), checks: Mapping[int, Check] | None = None,
 ) -> Playbook:  # fmt: skip
-    """`code` is the text that `run` comes from, for the version; `found` are faults already known."""
+    """`code` is the text that `run` and `checks` come from, for the version; `found` are faults already known."""
     faults = list(found)
     definition: dict[str, Json] = plain(_with_schemas(stated, faults), faults)
     statement = _statement(definition, faults)
@@ -34,6 +35,12 @@ def build(
         output = read_model(definition["output"], faults, ("output",))
     when = read_when(definition.get("when", "night"), faults)
     _check_together(definition.get("key"), input_model, when, faults)
+    around = Around(input_model, output, has_model=definition.get("model") is not None)
+    gates = read_gates(definition.get("gates"), checks or {}, around, faults)
+    if statement and statement.limits.redrafts and run is not None:
+        faults.append((("limits", "redrafts"), "is for playbooks without code; this one has code to run"))
+    if definition.get("window") is not None and not when.is_nightly:
+        faults.append((("window",), "is for work of the night; with this `when` there is none"))
     if faults or statement is None:
         raise refusal(faults, place)
     return Playbook(
@@ -43,12 +50,16 @@ def build(
         output=output,
         key=statement.key,
         when=when,
+        window=statement.window.model_dump(exclude_none=True) if statement.window else {},
         priority=statement.priority,
         sla_seconds=statement.sla,
         ttl_seconds=statement.ttl,
-        limits=Limits(statement.limits.time, statement.limits.concurrency, statement.limits.retries),
+        limits=_limits(statement),
         asking=_asking(statement),
         risk=statement.risk,
+        gates=gates,
+        bar=Bar(statement.bar.rate, statement.bar.cases),
+        then=tuple(dict.fromkeys(statement.then)),
         on_code_change=statement.on_code_change,
         run=run,
         version=digest(canonical(definition), code)[:12],
@@ -68,6 +79,11 @@ def _statement(definition: dict[str, Json], faults: list[Fault]) -> Statement | 
     except ValidationError as error:
         faults += found_by_pydantic(error, Statement, "key")
         return None
+
+
+def _limits(statement: Statement) -> Limits:
+    stated = statement.limits
+    return Limits(stated.time, stated.concurrency, stated.retries, stated.redrafts)
 
 
 def _asking(statement: Statement) -> Asking:

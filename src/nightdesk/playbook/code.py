@@ -5,7 +5,7 @@ import importlib.abc
 import importlib.util
 import sys
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.machinery import ModuleSpec
@@ -15,8 +15,7 @@ from typing import Any
 
 from nightdesk.canonical import digest
 from nightdesk.errors import Invalid
-from nightdesk.playbook.definition import Run
-from nightdesk.playbook.faults import Fault, hint
+from nightdesk.playbook.faults import Fault, Path as FaultPath, hint
 
 
 def shown(file: Path) -> str:
@@ -42,38 +41,54 @@ def _unreadable(file: Path, problem: str) -> Invalid:
 
 @dataclass(frozen=True)
 class FileCode:
-    """The function in a playbook's `run:`. What runs is the text as it was read, which the version was made from."""
+    """A function that a playbook names. What runs is the text as it was read, which the version was made from."""
 
     file: Path
     function: str
     text: str
 
-    def __call__(self, values: Any, desk: Any) -> Awaitable[Any]:
-        return self.loaded(values, desk)
+    def __call__(self, first: Any, second: Any) -> Any:
+        return self.loaded(first, second)
 
     @cached_property
-    def loaded(self) -> Run:
-        run: Run = getattr(load_module(self.file, self.text), self.function)
-        return run
+    def loaded(self) -> Callable[[Any, Any], Any]:
+        function: Callable[[Any, Any], Any] = getattr(load_module(self.file, self.text), self.function)
+        return function
 
 
 def code_beside(folder: Path, stated: object, faults: list[Fault]) -> FileCode | None:
     """The code that `run: file.py:function` names, if it is there and can be called."""
+    return _function_beside(folder, stated, faults, ("run",), "async def {name}(input, desk)")
+
+
+def checks_beside(folder: Path, gates: object, faults: list[Fault]) -> dict[int, FileCode]:
+    """The functions that gates name as `check: file.py:function`, by the place of the gate."""
+    found: dict[int, FileCode] = {}
+    for number, gate in enumerate(gates if isinstance(gates, list) else ()):
+        if isinstance(gate, dict) and list(gate) == ["check"]:
+            at = ("gates", number, "check")
+            code = _function_beside(folder, gate["check"], faults, at, "def {name}(draft, input)")
+            if code is not None:
+                found[number] = code
+    return found
+
+
+def _function_beside(folder: Path, stated: object, faults: list[Fault], at: FaultPath, form: str) -> FileCode | None:
     file_name, _, function = stated.partition(":") if isinstance(stated, str) else ("", "", "")
     file = folder / file_name
     if not function or Path(file_name).name != file_name:
         return None  # the statement's own check names this fault
     if file.resolve().parent != folder.resolve() or not file.is_file():
-        faults.append((("run",), f"names {file_name}, and there is no such file in the playbook's folder"))
+        faults.append((at, f"names {file_name}, and there is no such file in the playbook's folder"))
         return None
     code = FileCode(file, function, read_text(file))
-    problem = _problem_with(code)
+    problem = _problem_with(code, form)
     if problem:
-        faults.append((("run",), problem))
+        faults.append((at, problem))
     return code
 
 
-def _problem_with(code: FileCode) -> str:
+def _problem_with(code: FileCode, form: str) -> str:
     try:
         tree = ast.parse(code.text, code.file.name)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -85,8 +100,9 @@ def _problem_with(code: FileCode) -> str:
     function = functions[code.function]
     arguments = function.args
     needed = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
-    if isinstance(function, ast.FunctionDef) or needed != 2 or any(d is None for d in arguments.kw_defaults):
-        return f"names `{code.function}`, which must be defined as `async def {code.function}(input, desk)`"
+    is_plain = isinstance(function, ast.FunctionDef) and form.startswith("async")
+    if is_plain or needed != 2 or any(default is None for default in arguments.kw_defaults):
+        return f"names `{code.function}`, which must be defined as `{form.format(name=code.function)}`"
     return ""
 
 

@@ -1,11 +1,11 @@
 """Playbooks written in Python: `@playbook(...)` over an async function."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from pydantic import BaseModel
 
@@ -14,6 +14,7 @@ from nightdesk.playbook.building import build
 from nightdesk.playbook.code import load_module, read_text, shown
 from nightdesk.playbook.definition import Lane, OnCodeChange, Playbook, Risk, Run
 from nightdesk.playbook.faults import Fault, Path as KeyPath
+from nightdesk.playbook.gate_reading import Check
 
 
 @dataclass
@@ -36,15 +37,17 @@ class Stated(TypedDict, total=False):
     output: type[BaseModel] | Mapping[str, Json] | None
     key: str
     when: str | Mapping[str, Json]
+    window: Mapping[str, str]
     priority: str | int
     risk: Risk
     model: str | Mapping[str, str]
     budget: Mapping[str, float]
     instructions: str
-    gates: list[Json]
+    gates: list[Json | Check]
     review: Mapping[str, Json]
     release: Mapping[str, Json]
     golden: str
+    bar: Mapping[str, float]
     lane: Lane
     cache: bool
     then: list[str]
@@ -67,8 +70,11 @@ def playbook(name: str, **stated: Unpack[Stated]) -> Decorated:
         def place(path: KeyPath) -> str:
             return f"{shown(file)} line {line}"
 
-        found = _faults_of(function)
-        made = build({"name": name, **stated}, place, run=function, code=_text_of(file), source=file, found=found)
+        checks, plainly = _checks_in(stated), _with_names(stated)
+        found = [*_faults_of(function), *_faults_of_checks(checks)]
+        files = dict.fromkeys([file, *(_origin(check)[0] for check in checks.values())])
+        code = "".join(_text_of(known) for known in files)
+        made = build({"name": name, **plainly}, place, run=function, code=code, source=file, found=found, checks=checks)
         loading = _loading.get()
         if loading is not None and loading.file == file:
             loading.playbooks.append(made)
@@ -88,7 +94,22 @@ def load_python(file: Path) -> list[Playbook]:
     return loading.playbooks
 
 
-def _origin(function: Run) -> tuple[Path, int]:
+def _checks_in(stated: Stated) -> dict[int, Check]:
+    """The functions among the gates, by their place."""
+    gates = stated.get("gates")
+    return {number: gate for number, gate in enumerate(gates) if callable(gate)} if isinstance(gates, list) else {}
+
+
+def _with_names(stated: Stated) -> dict[str, Any]:
+    """What is stated, with each of these functions as YAML would name it."""
+    named = {number: {"check": getattr(check, "__name__", "check")} for number, check in _checks_in(stated).items()}
+    gates = stated.get("gates")
+    if not named or gates is None:
+        return dict(stated)
+    return {**stated, "gates": [named.get(number, gate) for number, gate in enumerate(gates)]}
+
+
+def _origin(function: Callable[..., Any]) -> tuple[Path, int]:
     code = getattr(inspect.unwrap(function), "__code__", None)
     return (Path(code.co_filename), code.co_firstlineno) if code else (Path("code"), 1)
 
@@ -109,3 +130,11 @@ def _faults_of(function: Run) -> list[Fault]:
     except TypeError:
         return [((), f"{function.__name__} must take two arguments, the input and the desk")]
     return []
+
+
+def _faults_of_checks(checks: Mapping[int, Check]) -> Iterator[Fault]:
+    for number, check in checks.items():
+        try:
+            inspect.signature(check).bind(None, None)
+        except TypeError:
+            yield ("gates", number), "is a function that does not take two arguments, the draft and the input"

@@ -22,23 +22,56 @@ Lane = Literal["auto", "batch", "flex", "live"]
 
 @dataclass(frozen=True)
 class When:
-    """When tasks run. `input` is what each tick of a cron submits."""
+    """When tasks run. `input` is what each tick of a cron submits; `seconds` is how long a debounced task must be left
+    alone, or how long tasks gather at most until there are `depth` of them."""
 
-    kind: Literal["now", "night", "cron", "after", "debounce"] = "night"
+    kind: Literal["now", "night", "cron", "after", "debounce", "depth", "event"] = "night"
     cron: str = ""
     zone: str = "UTC"
     after: str = ""
     seconds: float = 0
+    depth: int = 0
+    event: str = ""
     input: dict[str, Json] = field(default_factory=dict)
+
+    @property
+    def is_nightly(self) -> bool:
+        return self.kind in ("night", "after")
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether tasks lie in the queue until somebody takes them from there."""
+        return self.is_nightly or self.kind == "depth"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Wall-clock time of one task, tasks running at once (0: any number), and retries after a failure."""
+    """Wall-clock time of one task, tasks running at once (0: any number), and retries after a failure.
+
+    `redrafts` is how often a draft that failed its gates goes back to the model with what was found.
+    """
 
     time_seconds: float = 3600
     concurrency: int = 0
     retries: int = 3
+    redrafts: int = 0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What launch takes: this share of the cases passed, and at least so many cases."""
+
+    rate: float = 0.75
+    cases: int = 50
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One check of every draft, with its settings; `run` is the user's function where the gate is one of his own."""
+
+    name: str
+    settings: BaseModel
+    run: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +95,10 @@ class Asking:
 
 @dataclass(frozen=True, eq=False)
 class Playbook:
-    """One kind of work. `definition` is what was stated, for the rooms that read more of it than this one."""
+    """One kind of work. `definition` is what was stated, for the rooms that read more of it than this one.
+
+    `window` has the settings of the night that are different for this playbook, as it states them.
+    """
 
     name: str
     title: str
@@ -70,12 +106,16 @@ class Playbook:
     output: type[BaseModel] | None
     key: str | None
     when: When
+    window: dict[str, str]
     priority: int
     sla_seconds: float | None
     ttl_seconds: float | None
     limits: Limits
     asking: Asking
     risk: Risk
+    gates: tuple[Gate, ...]
+    bar: Bar
+    then: tuple[str, ...]
     on_code_change: OnCodeChange
     run: Run | None
     version: str
@@ -92,6 +132,10 @@ class Playbook:
             return self.input.model_validate_json(canonical(values))
         except ValidationError as error:
             raise self._invalid("input", found_by_pydantic(error, self.input, "field")) from None
+
+    def load_output(self, values: Json) -> Any:
+        """The output as the model that the user's gates receive; plain JSON where the playbook states none."""
+        return values if self.output is None else self.output.model_validate_json(canonical(values))
 
     def key_for(self, values: Json) -> str:
         """What makes two submissions the same: the key template filled in, else a digest of the whole input."""

@@ -60,6 +60,18 @@ def model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseMode
     return here
 
 
+def no_such_field(model: type[BaseModel], place: str, whose: str, *, inside_any: bool = False) -> str:
+    """What is wrong with a place such as `claims.source`; empty if it is there, or may be inside an `any`."""
+    parts = place.split(".")
+    for depth, part in enumerate(parts):
+        known = fields_of(model_at(model, parts[:depth]))
+        if part not in known:
+            return f"`{part}` is no field of {whose}{hint(part, known)}"
+        if inside_any and known[part] is typing.Any:
+            return ""
+    return ""
+
+
 def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation

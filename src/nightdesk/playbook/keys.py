@@ -5,7 +5,7 @@ import re
 from pydantic import BaseModel
 
 from nightdesk.canonical import Json, canonical, digest
-from nightdesk.playbook.faults import Fault, fields_of, hint, model_at
+from nightdesk.playbook.faults import Fault, no_such_field
 
 _HOLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)\}")
 _LONGEST = 255  # what an Idempotency-Key may have, and short enough for every database's index
@@ -22,12 +22,8 @@ def check_template(template: str, model: type[BaseModel], faults: list[Fault]) -
 
 
 def _check_hole(hole: str, model: type[BaseModel], faults: list[Fault]) -> None:
-    parts = hole.split(".")
-    for depth, part in enumerate(parts):
-        known = fields_of(model_at(model, parts[:depth]))
-        if part not in known:
-            faults.append((("key",), f"names {{{hole}}}, but `{part}` is no field of the input{hint(part, known)}"))
-            return
+    if text := no_such_field(model, hole, "the input"):
+        faults.append((("key",), f"names {{{hole}}}, but {text}"))
 
 
 def names(template: str) -> list[str]:
@@ -37,8 +33,13 @@ def names(template: str) -> list[str]:
 
 def fill(template: str, values: Json) -> str:
     """The template filled in; a key too long for an index, or that could not be shown, is replaced by its digest."""
-    key = _HOLE.sub(lambda hole: _text(values, hole[1].split(".")), template)
+    key = filled(template, values)
     return key if 0 < len(key) <= _LONGEST and key.isprintable() else digest(key)
+
+
+def filled(template: str, values: Json) -> str:
+    """The template with what its holes name, however long."""
+    return _HOLE.sub(lambda hole: _text(values, hole[1].split(".")), template)
 
 
 def _text(value: Json, path: list[str]) -> str:

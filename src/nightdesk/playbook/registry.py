@@ -5,7 +5,7 @@ from pathlib import Path
 
 from nightdesk.errors import Invalid, NotFound
 from nightdesk.playbook.building import build, refusal
-from nightdesk.playbook.code import code_beside, read_text, shown
+from nightdesk.playbook.code import checks_beside, code_beside, read_text, shown
 from nightdesk.playbook.decorator import load_python
 from nightdesk.playbook.definition import Playbook
 from nightdesk.playbook.faults import Path as KeyPath, hint
@@ -47,15 +47,17 @@ class Registry:
 
 
 def load_registry(home: Path) -> Registry:
-    """Every playbook there is, or one refusal that names the faults of all files."""
+    """Every playbook there is, or one refusal that names the faults of all files. One of the house's own takes the
+    place of one that ships under the same name."""
     registry = Registry()
     found = [
         (shown(file), "the file must be called playbook.yaml") for file in (home / "playbooks").glob("*/playbook.yml")
     ]
-    for file in _files(SHIPPED) + _files(home / "playbooks"):
+    for file in _files(home / "playbooks") + _files(SHIPPED):
         try:
             for playbook in load_python(file) if file.suffix == ".py" else [load_yaml(file)]:
-                registry.add(playbook)
+                if SHIPPED not in file.parents or playbook.name not in registry:
+                    registry.add(playbook)
         except Invalid as error:
             found += error.faults
     if not found:
@@ -74,7 +76,9 @@ def load_yaml(file: Path) -> Playbook:
     if not reading.data and reading.faults:
         raise refusal(reading.faults, place)
     code = code_beside(file.parent, reading.data.get("run"), reading.faults)
-    return build(reading.data, place, run=code, code=code.text if code else "", source=file, found=reading.faults)
+    checks = checks_beside(file.parent, reading.data.get("gates"), reading.faults)
+    text = "".join(dict.fromkeys(part.text for part in [*([code] if code else []), *checks.values()]))
+    return build(reading.data, place, run=code, code=text, source=file, found=reading.faults, checks=checks)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -83,13 +87,34 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _faults_of_order(registry: Registry) -> Iterator[tuple[str, str]]:
-    """`when: {after: ...}` must name a playbook that exists, and following it must come to an end."""
+    """`when: {after: ...}` and `then` must name playbooks that exist, and following them must come to an end."""
     for playbook in registry:
         after = playbook.when.after
+        yield from _faults_of_then(playbook, registry)
         if after and after not in registry:
             yield _origin(playbook), f"`when.after` names the unknown playbook {after}{hint(after, registry.names())}"
         elif after and _comes_back(playbook, registry):
             yield _origin(playbook), f"`when.after` goes round in a circle: {playbook.name} would start itself"
+
+
+def _faults_of_then(playbook: Playbook, registry: Registry) -> Iterator[tuple[str, str]]:
+    for name in playbook.then:
+        if name not in registry:
+            yield _origin(playbook), f"`then` names the unknown playbook {name}{hint(name, registry.names())}"
+    if playbook.name in _what_follows(playbook, registry):
+        yield _origin(playbook), f"`then` goes round in a circle: {playbook.name} would start itself for ever"
+
+
+def _what_follows(playbook: Playbook, registry: Registry) -> set[str]:
+    """The names of all that its results are handed on to, however far."""
+    found: set[str] = set()
+    ahead = list(playbook.then)
+    while ahead:
+        name = ahead.pop()
+        if name in registry and name not in found:
+            found.add(name)
+            ahead += registry.get(name).then
+    return found
 
 
 def _comes_back(start: Playbook, registry: Registry) -> bool:

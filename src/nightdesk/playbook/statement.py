@@ -2,17 +2,19 @@
 
 import re
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from nightdesk.canonical import Json
-from nightdesk.playbook.definition import Lane, Limits, OnCodeChange, Risk
+from nightdesk.playbook.definition import Bar, Lane, Limits, OnCodeChange, Risk
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _RUN = re.compile(r"[A-Za-z0-9_]+\.py:[A-Za-z_][A-Za-z0-9_]*")
+_WALL = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
 _LONGEST_SECONDS = 10 * 366 * 86400
 
 
@@ -51,6 +53,21 @@ def _run(value: object) -> object:
     return value
 
 
+def _zone(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            ZoneInfo(value)
+        except (ValueError, OSError, KeyError):
+            raise ValueError("must be a time zone such as Europe/Berlin or UTC") from None
+    return value
+
+
+def _wall(value: object) -> object:
+    if not (isinstance(value, str) and _WALL.fullmatch(value)):
+        raise ValueError("must be a time of day such as 17:00")
+    return value
+
+
 def _use(value: object) -> object:
     return {"use": value} if isinstance(value, str) else value
 
@@ -67,6 +84,8 @@ def _named(value: object) -> object:
 Name = Annotated[str, BeforeValidator(_name)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=_LONGEST_SECONDS)]
+Zone = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_zone)]
+Wall = Annotated[str, BeforeValidator(_wall)]
 Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
 
 
@@ -89,9 +108,16 @@ class BudgetPart(Part):
 
 
 class ReviewPart(Part):
+    """How people decide about it. `impact` and `rollback` are told as they stand; `decide_by` is a time of the day, and
+    `overdue` what becomes of a draft that nobody has decided on by then."""
+
     minutes: float | None = Field(None, ge=0, le=1440)
     checklist: list[Text] = []
     reasons: list[Text] = []
+    impact: Text | None = None
+    rollback: Text | None = None
+    decide_by: Wall | None = None
+    overdue: Literal["hold", "rework", "drop"] | None = None
 
 
 class ReleasePart(Part):
@@ -108,12 +134,29 @@ class LimitsPart(Part):
     retries: int = Field(default=Limits.retries, ge=0, le=100)
     turns: int | None = Field(default=None, ge=1, le=10_000)
     tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    redrafts: int = Field(default=Limits.redrafts, ge=0, le=3)
+
+
+class BarPart(Part):
+    rate: float = Field(default=Bar.rate, gt=0, le=1)
+    cases: int = Field(default=Bar.cases, ge=1, le=10_000)
+
+
+class WindowPart(Part):
+    """What is different in the nights of this playbook; the rest is as the house has it."""
+
+    zone: Zone | None = None
+    cutoff: Wall | None = None
+    start: Wall | None = None
+    stop: Wall | None = None
+    summary: Wall | None = None
 
 
 class Statement(Part):
     name: Name
     title: Text | None = None
     when: Any = "night"
+    window: WindowPart | None = None
     input: Any = None
     output: Any = None
     key: Text | None = None
@@ -126,6 +169,7 @@ class Statement(Part):
     review: ReviewPart | None = None
     release: ReleasePart | None = None
     golden: Annotated[Text | None, BeforeValidator(_file)] = None
+    bar: BarPart = BarPart()
     lane: Lane = "auto"
     cache: bool = False
     then: list[Name] = []

@@ -1,16 +1,15 @@
-"""Reading `when:`: now, night, cron with a time zone, after another playbook, or debounced."""
+"""Reading `when:`: now, night, cron with a time zone, after another playbook, debounced, at a depth, at an event."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field, ValidationError
 
 from nightdesk.canonical import Json
 from nightdesk.playbook.definition import When
 from nightdesk.playbook.faults import Fault, found_by_pydantic
-from nightdesk.playbook.statement import Name, Part, Seconds, Text
+from nightdesk.playbook.statement import Name, Part, Seconds, Text, Zone
 
 
 def _cron(value: object) -> object:
@@ -24,18 +23,9 @@ def _cron(value: object) -> object:
     return value
 
 
-def _zone(value: object) -> object:
-    if isinstance(value, str):
-        try:
-            ZoneInfo(value)
-        except (ValueError, OSError, KeyError):
-            raise ValueError("must be a time zone such as Europe/Berlin or UTC") from None
-    return value
-
-
 class _Cron(Part):
     cron: Annotated[Text, BeforeValidator(_cron)]
-    zone: Annotated[Text, BeforeValidator(_zone)] = "UTC"
+    zone: Zone = "UTC"
     input: dict[str, Json] = Field(default_factory=dict)
 
     def when(self) -> When:
@@ -50,13 +40,31 @@ class _After(Part):
 
 
 class _Debounce(Part):
-    debounce: Seconds
+    debounce: Seconds = 90.0
 
     def when(self) -> When:
         return When(kind="debounce", seconds=self.debounce)
 
 
-_KINDS: dict[str, type[_Cron | _After | _Debounce]] = {"cron": _Cron, "after": _After, "debounce": _Debounce}
+class _Depth(Part):
+    depth: int = Field(ge=1, le=100_000)
+    longest: Seconds = 3600.0
+
+    def when(self) -> When:
+        return When(kind="depth", depth=self.depth, seconds=self.longest)
+
+
+class _Event(Part):
+    event: Name
+
+    def when(self) -> When:
+        return When(kind="event", event=self.event)
+
+
+_KINDS: dict[str, type[_Cron | _After | _Debounce | _Depth | _Event]] = {
+    "cron": _Cron, "after": _After, "debounce": _Debounce, "depth": _Depth, "event": _Event,
+}  # fmt: skip
+_FORMS = "now, night, debounce, {cron: ...}, {after: playbook}, {debounce: 90s}, {depth: 20} or {event: name}"
 
 
 def read_when(stated: object, faults: list[Fault]) -> When:
@@ -65,9 +73,11 @@ def read_when(stated: object, faults: list[Fault]) -> When:
         return When(kind="now")
     if stated == "night":
         return When(kind="night")
+    if stated == "debounce":
+        return _Debounce().when()
     kind = next((word for word in _KINDS if isinstance(stated, Mapping) and word in stated), None)
     if kind is None:
-        faults.append((("when",), "must be now, night, {cron: ...}, {after: playbook} or {debounce: 90s}"))
+        faults.append((("when",), f"must be {_FORMS}"))
         return When()
     try:
         return _KINDS[kind].model_validate(stated).when()

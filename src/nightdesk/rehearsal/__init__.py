@@ -34,5 +34,5 @@ def rehearse(house: House, plan: Plan, folder: Path, tell: Tell) -> Outcome:
         for fault in plan.faults:
             simulator.faults.add(fault)
         room = SimulatedRoom(copy, clock, served, plan.latency)
-        Night(copy, clock, room, plan.batch_seconds).run(tell)
+        Night(copy, clock, room, plan).run(tell)
         return outcome_of(copy, plan, simulator, time.monotonic() - began)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -9,14 +10,20 @@ import sqlalchemy as sa
 from nightdesk.engine.slots import acquire
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
+from nightdesk.intake import emit_in
 from nightdesk.model.collecting import Collecting
-from nightdesk.model.deadline import hard_stop, last_call
+from nightdesk.model.deadline import last_call
 from nightdesk.model.last_call import call_back_due
 from nightdesk.model.posting import Posting
 from nightdesk.model.room import ModelRoom
 from nightdesk.model.waves import form_waves
 from nightdesk.model.withdrawing import withdraw
+from nightdesk.night.keeping import attend
+from nightdesk.night.planning import make_plan
+from nightdesk.night.schedule import read_night
 from nightdesk.rehearsal.clock import JumpingClock
+from nightdesk.rehearsal.plan import Plan
+from nightdesk.review import Gatekeeper, lay_on_desk
 from nightdesk.store import batches, calls, tasks
 from nightdesk.work import sweeper
 from nightdesk.work.leg import Legs
@@ -32,12 +39,14 @@ _HAS_ENDED = tasks.c.state.in_((*ENDS, "review"))
 
 
 class Night:
-    def __init__(self, house: House, clock: JumpingClock, room: ModelRoom, batch_seconds: float) -> None:
+    def __init__(self, house: House, clock: JumpingClock, room: ModelRoom, plan: Plan) -> None:
         self._house = house
-        self._batch_takes = timedelta(seconds=batch_seconds)
+        self._batch_takes = timedelta(seconds=plan.batch_seconds)
         self._clock = clock
         self._room = room
-        self._stop = hard_stop(house.settings.night, clock.now())
+        self._window = plan.window
+        self._stop = plan.window.stop
+        self._nightly = [playbook.name for playbook in house.registry if playbook.when.is_nightly]
         self._switchboard = Switchboard(house.db)
         self._legs_at_once = house.settings.worker.concurrency
         self._slot = acquire(house.db, _LEASE_SECONDS)
@@ -45,16 +54,26 @@ class Night:
         self._collecting = Collecting(room, "rehearsal", self._wake)
 
     def run(self, tell: Callable[[int, int, datetime], None]) -> None:
+        """As a night by hand, for which every playbook is good enough; it ends when there is nothing left to do."""
         total = self._count(sa.true())
+        name = self._plan_it()
         try:
+            attend(self._house, read_night(self._house, name))
             while self._clock.now() < self._stop:
                 self._run_legs()
                 self._do_services()
                 tell(self._count(_HAS_ENDED), total, self._clock.now())
+                attend(self._house, read_night(self._house, name))  # what came after the others may begin now
                 if not self._move_on():
-                    return
+                    break
+            attend(self._house, read_night(self._house, name))
         finally:
             asyncio.run(self._room.close())
+
+    def _plan_it(self) -> str:
+        anyway = dict.fromkeys(self._nightly, "it is a rehearsal")
+        window = replace(self._window, cutoff=self._window.start)
+        return make_plan(self._house, window, self._nightly, by_hand=True, anyway=anyway)
 
     def _run_legs(self) -> None:
         while self._clock.now() < self._stop and (due := self._due()):
@@ -62,7 +81,9 @@ class Night:
             self._clock.end_round()
 
     async def _run(self, due: list[tuple[str, int]]) -> None:
-        legs = Legs(self._house, self._slot, self._switchboard, self._room)
+        legs = Legs(
+            self._house, self._slot, self._switchboard, self._room, Gatekeeper(self._house), lay_on_desk, emit_in
+        )
         try:
             await asyncio.gather(*(legs.run(*leg) for leg in due))
         finally:
@@ -70,7 +91,9 @@ class Night:
 
     def _due(self) -> list[tuple[str, int]]:
         now = self._clock.now()
-        first = tasks.c.state.in_(("queued", "planned")) & (tasks.c.not_before.is_(None) | (tasks.c.not_before <= now))
+        first = tasks.c.rank.is_not(None) & tasks.c.state.in_(("queued", "planned"))
+        first |= (tasks.c.state == "queued") & tasks.c.playbook.not_in(self._nightly) & tasks.c.until.is_(None)
+        first &= tasks.c.not_before.is_(None) | (tasks.c.not_before <= now)
         woken = (tasks.c.state == "waiting") & (tasks.c.rank.is_not(None) | (tasks.c.wake_at <= now))
         query = sa.select(tasks.c.id, tasks.c.leg).where(first | woken)
         query = query.order_by(tasks.c.priority, tasks.c.rank, tasks.c.created_at).limit(self._legs_at_once)

@@ -13,7 +13,7 @@ from nightdesk.house import House
 from nightdesk.model.simulator import Simulator
 from nightdesk.model.simulator.meter import identity
 from nightdesk.rehearsal.plan import Plan
-from nightdesk.store import batches, calls, events, tasks
+from nightdesk.store import batches, calls, events, plan_items, tasks
 
 _SHOWN = 20
 _INCIDENTS_SHOWN = 200
@@ -77,7 +77,7 @@ def _paid_twice(conn: sa.Connection, simulator: Simulator) -> int:
 
 
 def _incidents(conn: sa.Connection) -> list[str]:
-    told = events.c.kind.in_(("breaker", "budget", "last_call", "batch", "divergence"))
+    told = events.c.kind.in_(("night", "breaker", "budget", "last_call", "batch", "divergence"))
     query = sa.select(events.c.at, events.c.kind, events.c.state, events.c.cause).where(told).order_by(events.c.id)
     query = query.limit(_INCIDENTS_SHOWN)
     return [
@@ -87,9 +87,11 @@ def _incidents(conn: sa.Connection) -> list[str]:
 
 
 def _not_done(conn: sa.Connection) -> list[dict[str, Json]]:
-    """Tasks that did not come to a result, each with the last thing that was said of it."""
+    """Tasks that did not come to a result, each with why the plan left it out, or what was last said of it."""
+    left_out = sa.select(plan_items.c.why).where(plan_items.c.task_id == tasks.c.id, ~plan_items.c.chosen)
     last = sa.select(events.c.cause).where(events.c.task_id == tasks.c.id, events.c.kind == "state")
-    why = last.order_by(events.c.id.desc()).limit(1).scalar_subquery()
+    told = last.order_by(events.c.id.desc()).limit(1).scalar_subquery()
+    why = sa.func.coalesce(left_out.limit(1).scalar_subquery(), told)
     without = tasks.c.state.not_in(("done", "review")) | (tasks.c.error.is_not(None))
     query = sa.select(tasks.c.id, tasks.c.playbook, tasks.c.key, tasks.c.state, why.label("why")).where(without)
     return [dict(row) for row in conn.execute(query.limit(_SHOWN)).mappings()]

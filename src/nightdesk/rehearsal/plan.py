@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
-from zoneinfo import ZoneInfo
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 
-from nightdesk.errors import Invalid
-from nightdesk.model.deadline import hard_stop, next_start
+from nightdesk.calendar import Window, next_window, window_of
+from nightdesk.errors import Invalid, NotFound
 from nightdesk.model.simulator import Fault
 from nightdesk.model.simulator.behaviour import KINDS, PROVIDERS
 from nightdesk.settings import NightSettings, nearest
@@ -20,30 +19,37 @@ _INSTEAD = {"create_hang": "create_lost", "results_slow": "results_cut"}
 
 @dataclass(frozen=True)
 class Plan:
-    """From when, how quick the providers are, what goes wrong, and which tasks: at most so many, of one playbook."""
+    """Which night, how quick the providers are, what goes wrong, and which tasks: at most so many, of one playbook."""
 
-    start: datetime
+    window: Window
     latency: float = 2.0
     batch_seconds: float = 2700.0
     faults: Sequence[Fault] = ()
     playbook: str | None = None
     most: int = 1000
 
+    @property
+    def start(self) -> datetime:
+        return self.window.start
 
-def read_night(stated: str, settings: NightSettings, now: datetime) -> datetime:
-    """When the night opens that begins in the evening of this date, or now if it is open already; `tonight` is the
-    next to open."""
+
+def read_night(stated: str, settings: NightSettings, now: datetime) -> Window:
+    """The night that begins in the evening of this date, from now on if it is open already; `tonight` is the next to
+    open."""
     if stated == "tonight":
-        return next_start(settings, now)
+        window = next_window(settings, now)
+        if window is None:
+            raise NotFound("No day is a night's.", "State a date, or days in nightdesk.toml under [night].")
+        return window
     try:
         evening = date.fromisoformat(stated)
     except ValueError:
         fault = (stated, "is neither a date, as in 2030-01-31, nor tonight")
         raise Invalid("There is no such night", [fault]) from None
-    start = next_start(settings, datetime.combine(evening, time(12), ZoneInfo(settings.zone)).astimezone(UTC))
-    if hard_stop(settings, start) <= now:
+    window = window_of(settings, evening)
+    if window.stop <= now:
         raise Invalid("That night is over", [(stated, "has passed")], "Name one to come, or tonight.")
-    return max(start, now)
+    return replace(window, start=max(window.start, now))
 
 
 def read_fault(stated: str) -> Fault:

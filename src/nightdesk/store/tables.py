@@ -9,7 +9,7 @@ STATES = (
     "done", "rejected", "expired", "cancelled", "dead",
 )  # fmt: skip
 FINAL = ("done", "rejected", "expired", "cancelled", "dead")
-WAITS = ("batch", "retry", "budget", "person", "switch", "time", "turn", "breaker", "limit")
+WAITS = ("batch", "retry", "budget", "person", "switch", "time", "turn", "breaker", "limit", "tasks")
 
 metadata = sa.MetaData(
     naming_convention={
@@ -58,6 +58,11 @@ tasks = sa.Table(
     sa.Column("rank", sa.BigInteger),
     sa.Column("slot", sa.Text),
     sa.Column("callback_url", sa.Text),
+    # The night that it is planned for or worked on in, and that night's hard stop for it.
+    sa.Column("night", sa.Text),
+    sa.Column("until", Instant),
+    # The task that emitted it.
+    sa.Column("parent_id", sa.Text),
     sa.UniqueConstraint("playbook", "tenant", "key"),
     sa.CheckConstraint(one_of("state", STATES), name="state_known"),
     sa.CheckConstraint(one_of("waiting_for", WAITS), name="wait_known"),
@@ -67,6 +72,7 @@ tasks = sa.Table(
     sa.CheckConstraint("state <> 'dead' OR error IS NOT NULL", name="dead_says_why"),
     sa.CheckConstraint("rank IS NULL OR state IN ('queued', 'planned', 'waiting')", name="rank_is_for_dispatched"),
     sa.CheckConstraint("priority BETWEEN 0 AND 3", name="priority_known"),
+    sa.CheckConstraint("state <> 'planned' OR (night IS NOT NULL AND until IS NOT NULL)", name="planned_for_a_night"),
     sa.CheckConstraint("version >= 1 AND leg >= 1 AND dispatch >= 0 AND strikes >= 0", name="counts_make_sense"),
     sa.Index("ix_tasks_listing", "created_at", "id"),
     sa.Index("ix_tasks_state", "state", "created_at", "id"),
@@ -92,6 +98,20 @@ sa.Index(
     "ix_tasks_expiry", tasks.c.expires_at,
     sqlite_where=tasks.c.expires_at.is_not(None) & tasks.c.ended_at.is_(None),
     postgresql_where=tasks.c.expires_at.is_not(None) & tasks.c.ended_at.is_(None),
+)  # fmt: skip
+
+sa.Index(
+    "ix_tasks_urgent", tasks.c.playbook,
+    sqlite_where=sa.text("priority <= 1 AND rank IS NULL AND ended_at IS NULL"),
+    postgresql_where=sa.text("priority <= 1 AND rank IS NULL AND ended_at IS NULL"),
+)  # fmt: skip
+sa.Index(
+    "ix_tasks_night", tasks.c.night, tasks.c.state,
+    sqlite_where=tasks.c.night.is_not(None), postgresql_where=tasks.c.night.is_not(None),
+)  # fmt: skip
+sa.Index(
+    "ix_tasks_parent", tasks.c.parent_id,
+    sqlite_where=tasks.c.parent_id.is_not(None), postgresql_where=tasks.c.parent_id.is_not(None),
 )  # fmt: skip
 
 runs = sa.Table(

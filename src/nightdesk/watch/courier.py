@@ -5,6 +5,7 @@ import base64
 import os
 import random
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,7 +43,7 @@ def post(conn: sa.Connection, at: datetime, kind: str, target: str, payload: Jso
 
 
 @dataclass(frozen=True)
-class _Notice:
+class Notice:
     id: str
     target: str
     body: str
@@ -50,15 +51,11 @@ class _Notice:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """What came of one try: a status, or the error that kept us from one."""
+class Answer:
+    """What came of one try: the proof that nothing more is to be done, or the error that keeps us from it."""
 
-    status: int | None
+    proof: dict[str, Json] | None = None
     error: str = ""
-
-    @property
-    def settles(self) -> bool:
-        return self.status is not None and (200 <= self.status < 300 or self.status == _GONE)
 
 
 def deliver_due(
@@ -70,15 +67,9 @@ def deliver_due(
     else it is tried again, after pauses that double up to `longest_pause` seconds. Delivery is at least once:
     the receiver tells repeats by `webhook-id`. Call it from a thread, not from async code.
     """
-    due = _claim(db, clock.now(), timeout + _CLAIM_SPARE_SECONDS, limit)
-    if not due:
-        return 0
-    answers = asyncio.run(_send_all(due, secret, clock.now(), timeout))
-    now = clock.now()
-    with db.write() as conn:
-        for notice, answer in zip(due, answers, strict=True):
-            outcome = _outcome(answer, notice.attempts, now, longest_pause)
-            conn.execute(notices.update().where(notices.c.id == notice.id).values(**outcome))
+    due = claim(db, clock.now(), timeout + _CLAIM_SPARE_SECONDS, limit, CALLBACK)
+    if due:
+        settle(db, due, asyncio.run(_send_all(due, secret, clock.now(), timeout)), clock.now(), longest_pause)
     return len(due)
 
 
@@ -93,10 +84,10 @@ def callback_secret(home: Path) -> str:
     return _checked(file.read_text(encoding="ascii", errors="replace").strip(), SECRET_FILE)
 
 
-def _claim(db: Database, now: datetime, hold_seconds: float, limit: int) -> list[_Notice]:
-    """Take due notices off the table for a while, so that no other courier sends them meanwhile."""
+def claim(db: Database, now: datetime, hold_seconds: float, limit: int, kind: str) -> list[Notice]:
+    """Take due notices of a kind off the table for a while, so that no other courier sends them meanwhile."""
     columns = notices.c.id, notices.c.target, notices.c.payload, notices.c.attempts
-    is_due = (notices.c.kind == CALLBACK) & notices.c.delivered_at.is_(None) & (notices.c.next_at <= now)
+    is_due = (notices.c.kind == kind) & notices.c.delivered_at.is_(None) & (notices.c.next_at <= now)
     query = sa.select(*columns).where(is_due).order_by(notices.c.next_at).limit(limit)
     with db.write() as conn:
         rows = conn.execute(query.with_for_update(skip_locked=True)).all()
@@ -104,10 +95,18 @@ def _claim(db: Database, now: datetime, hold_seconds: float, limit: int) -> list
         hold = now + timedelta(seconds=hold_seconds)
         if rows:
             conn.execute(notices.update().where(claimed).values(attempts=notices.c.attempts + 1, next_at=hold))
-    return [_Notice(row.id, row.target, canonical(row.payload), row.attempts + 1) for row in rows]
+    return [Notice(row.id, row.target, canonical(row.payload), row.attempts + 1) for row in rows]
 
 
-async def _send_all(due: list[_Notice], secret: str, at: datetime, seconds: float) -> list[_Answer]:
+def settle(db: Database, due: Sequence[Notice], answers: Sequence[Answer], now: datetime, longest_pause: float) -> None:
+    """Write down what came of each."""
+    with db.write() as conn:
+        for notice, answer in zip(due, answers, strict=True):
+            outcome = _outcome(answer, notice.attempts, now, longest_pause)
+            conn.execute(notices.update().where(notices.c.id == notice.id).values(**outcome))
+
+
+async def _send_all(due: list[Notice], secret: str, at: datetime, seconds: float) -> list[Answer]:
     import httpx
     from standardwebhooks import Webhook
 
@@ -116,9 +115,7 @@ async def _send_all(due: list[_Notice], secret: str, at: datetime, seconds: floa
         return await asyncio.gather(*(_send(client, notice, signer, at, seconds) for notice in due))
 
 
-async def _send(
-    client: "httpx.AsyncClient", notice: _Notice, signer: "Webhook", at: datetime, seconds: float
-) -> _Answer:
+async def _send(client: "httpx.AsyncClient", notice: Notice, signer: "Webhook", at: datetime, seconds: float) -> Answer:
     headers = {
         "content-type": "application/json",
         "webhook-id": notice.id,
@@ -131,20 +128,23 @@ async def _send(
             asyncio.timeout(seconds),
             client.stream("POST", notice.target, content=notice.body, headers=headers) as response,
         ):
-            return _Answer(response.status_code)
+            return _read(response.status_code)
     except Exception as error:  # a hostile address or receiver must not keep the others from their notices
-        return _Answer(None, f"{type(error).__name__}: {error}"[:500])
+        return Answer(error=f"{type(error).__name__}: {error}"[:500])
 
 
-def _outcome(answer: _Answer, attempts: int, now: datetime, longest_pause: float) -> dict[str, Json]:
-    if answer.settles:
-        proof = {"status": answer.status, "at": now.isoformat()}
-        if answer.status == _GONE:
-            proof["outcome"] = "refused for good"
+def _read(status: int) -> Answer:
+    if status == _GONE:
+        return Answer({"status": status, "outcome": "refused for good"})
+    return Answer({"status": status}) if 200 <= status < 300 else Answer(error=f"the receiver answered {status}")
+
+
+def _outcome(answer: Answer, attempts: int, now: datetime, longest_pause: float) -> dict[str, Json]:
+    if answer.proof is not None:
+        proof = answer.proof | {"at": now.isoformat()}
         return {"delivered_at": now, "next_at": None, "proof": proof, "last_error": None}
     pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 30), longest_pause)
-    error = answer.error or f"the receiver answered {answer.status}"
-    return {"next_at": now + timedelta(seconds=pause * random.uniform(0.5, 1)), "last_error": error}
+    return {"next_at": now + timedelta(seconds=pause * random.uniform(0.5, 1)), "last_error": answer.error}
 
 
 def _make_secret(file: Path) -> None:

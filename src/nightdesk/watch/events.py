@@ -1,11 +1,13 @@
 """The audit trail's one way in."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from nightdesk.canonical import Json
-from nightdesk.store import events
+from nightdesk.store import events, tasks
+from nightdesk.store.types import Instant
 
 
 def record(
@@ -36,3 +38,20 @@ def record(
             "detail": detail,
         },
     )
+
+
+def record_moves(
+    conn: sa.Connection,
+    at: datetime,
+    task_ids: Sequence[str],
+    *,
+    cause: str,
+    actor: str,
+    prior_state: str,
+    state: str,
+) -> None:
+    """One row for each of these tasks, which change their state alike."""
+    told = {"kind": "state", "cause": cause, "actor": actor, "prior_state": prior_state, "state": state}
+    literals = [sa.literal(at, Instant), *(sa.literal(text, sa.Text) for text in told.values())]
+    rows = sa.select(tasks.c.id, tasks.c.version, *literals).where(tasks.c.id.in_(task_ids))
+    conn.execute(events.insert().from_select(["task_id", "version", "at", *told], rows))

@@ -13,7 +13,7 @@ from nightdesk.errors import NightdeskError
 from nightdesk.house import House
 from nightdesk.intake.requests import Requests
 from nightdesk.watch.metrics import Metrics
-from nightdesk.web import health, tasks
+from nightdesk.web import health, reviews, tasks
 from nightdesk.web.auth import Throttle
 from nightdesk.web.context import Web
 from nightdesk.web.openapi import document
@@ -38,6 +38,7 @@ def create_app(house: House, rooms: Rooms) -> FastAPI:
     metrics = Metrics(house.db, house.clock)
     app.state.web = Web(house, rooms, Requests(house), Throttle(house.clock), metrics)
     app.include_router(tasks.router)
+    app.include_router(reviews.router)
     app.include_router(health.router)
     app.openapi = document(app, house)  # type: ignore[method-assign]  # the way FastAPI documents
     for kind in (*_EXPECTED, Exception):
@@ -56,6 +57,10 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 def _allowed(request: Request) -> set[str]:
     """The methods of all routes at this path; Starlette names only those of the first."""
-    routes = [route for route in (*tasks.router.routes, *health.router.routes) if isinstance(route, Route)]
+    routes = [
+        route
+        for route in (*tasks.router.routes, *reviews.router.routes, *health.router.routes)
+        if isinstance(route, Route)
+    ]
     here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
     return {method for route in here for method in route.methods or ()}

@@ -126,4 +126,5 @@ def actor(bearer: Bearer) -> str:
 
 Submitter = Annotated[Bearer, Depends(needs("submit"))]
 Reader = Annotated[Bearer, Depends(needs("read"))]
+Reviewer = Annotated[Bearer, Depends(needs("review"))]
 Operator = Annotated[Bearer, Depends(needs("operate"))]

@@ -11,7 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from nightdesk.house import House
 from nightdesk.playbook import Playbook
-from nightdesk.web import schemas
+from nightdesk.web import schemas, schemas_reviews
 from nightdesk.web.problems import MEDIA_TYPE
 
 Schema = dict[str, Any]
@@ -20,6 +20,7 @@ Responses = dict[int | str, Schema]
 _REF = "#/components/schemas/"
 _MODELS = (
     schemas.Task, schemas.TaskPage, schemas.Reason, schemas.Choice,
+    schemas_reviews.ReviewPage, schemas_reviews.Review, schemas_reviews.Decision, schemas_reviews.Outcome,
     schemas.Live, schemas.Ready, schemas.ProblemDocument,
 )  # fmt: skip
 _TEXT: Schema = {"schema": {"type": "string"}, "required": True}
@@ -102,7 +103,7 @@ def _mend(operation: Schema) -> None:
 def _model_schemas() -> Schema:
     _, made = models_json_schema([(model, "validation") for model in _MODELS], ref_template=_REF + "{model}")
     found: Schema = made["$defs"]
-    return found
+    return found | {"Storable": schemas_reviews.STORABLE, "StorableFields": schemas_reviews.STORABLE_FIELDS}
 
 
 def _task_schemas(house: House) -> Schema:

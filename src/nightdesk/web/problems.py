@@ -11,9 +11,20 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from nightdesk.canonical import jsonable
-from nightdesk.errors import Conflict, DiskFull, Invalid, NightdeskError, NotFound, Unavailable, Untimely
+from nightdesk.errors import (
+    Conflict,
+    DiskFull,
+    Forbidden,
+    Invalid,
+    NightdeskError,
+    NotFound,
+    TooMany,
+    Unavailable,
+    Untimely,
+)
 from nightdesk.intake.requests import KeyReused, StillRunning
 from nightdesk.playbook.faults import dotted
+from nightdesk.review.asked import Decided
 
 Fault = tuple[str, str]
 
@@ -27,7 +38,8 @@ class ProblemResponse(JSONResponse):
 
 @dataclass(eq=False)
 class Problem(Exception):
-    """A refusal, ready to be sent. `kind` ends the type; errors are (path, what is wrong there)."""
+    """A refusal, ready to be sent. `kind` ends the type; errors are (path, what is wrong there); `further` are members
+    that only this kind has."""
 
     status: int
     kind: str
@@ -36,6 +48,7 @@ class Problem(Exception):
     errors: Sequence[Fault] = ()
     differs: Sequence[str] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    further: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -50,7 +63,7 @@ class Problem(Exception):
             found["errors"] = [{"path": path, "message": message} for path, message in self.errors]
         if self.differs:
             found["differs"] = list(self.differs)
-        return found
+        return found | dict(self.further)
 
     def response(self) -> ProblemResponse:
         return ProblemResponse(jsonable(self.document()), self.status, headers=dict(self.headers))
@@ -87,6 +100,8 @@ def _refused(error: NightdeskError) -> Problem:
         return Problem(422, "invalid", error.heading + ".", error.next_step, errors=error.faults)
     if isinstance(error, NotFound):
         return Problem(404, "not-found", error.problem, error.next_step)
+    if isinstance(error, Forbidden | TooMany | Decided):
+        return _not_decided(error)
     if isinstance(error, KeyReused):
         return Problem(422, "key-reused", error.problem, error.next_step)
     if isinstance(error, StillRunning):
@@ -98,6 +113,18 @@ def _refused(error: NightdeskError) -> Problem:
     if isinstance(error, Unavailable):
         return _unavailable(error, "unavailable", 2)
     return Problem(400, "refused", error.problem, error.next_step)
+
+
+def _not_decided(error: Forbidden | TooMany | Decided) -> Problem:
+    if isinstance(error, Decided):
+        outcome = {"outcome": error.outcome.as_json()}
+        return Problem(409, "decided", error.problem, error.next_step, further=outcome)
+    if isinstance(error, TooMany):
+        wait = {"Retry-After": str(error.seconds)}
+        return Problem(429, "too-many", error.problem, error.next_step, headers=wait)
+    challenge = {"WWW-Authenticate": 'Bearer error="insufficient_scope"'}
+    right = {"right": error.right}
+    return Problem(403, "forbidden", error.problem, error.next_step, headers=challenge, further=right)
 
 
 def _unavailable(error: Unavailable, kind: str, retry_seconds: int) -> Problem:

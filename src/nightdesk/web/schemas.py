@@ -14,7 +14,7 @@ State = Literal[
     "queued", "planned", "working", "waiting", "review", "approved", "releasing",
     "done", "rejected", "expired", "cancelled", "dead",
 ]  # fmt: skip
-Wait = Literal["batch", "retry", "budget", "person", "switch", "time", "turn"]
+Wait = Literal["batch", "retry", "budget", "person", "switch", "time", "turn", "breaker", "limit", "tasks"]
 
 ID = r"^[A-Za-z0-9_-]{1,128}$"
 WEB_ADDRESS = (
@@ -166,6 +166,8 @@ class ProblemDocument(BaseModel):
     next_step: str | None = None
     errors: list[Fault] | None = None
     differs: list[str] | None = Field(None, description="The paths at which two inputs differ.")
+    right: str | None = Field(None, description="The right that is missing.")
+    outcome: dict[str, Any] | None = Field(None, description="The decision that is in the way, as an Outcome.")
 
 
 class Live(BaseModel):

@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from nightdesk.errors import NightdeskError
 from nightdesk.house import House
+from nightdesk.night.watches import watches
 from nightdesk.watch.logs import get_logger
 from nightdesk.web.app import create_app
 from nightdesk.web.problems import Problem
@@ -88,7 +89,12 @@ def run_web(house: House, host: str, port: int) -> int:
     # uvicorn raises the signal that ended it once more when it has shut down; by then there is nothing to end.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
+    services = watches(house)
+    for service in services:
+        service.start()
     server.run(sockets=[listener])
+    for service in services:
+        service.stop(wait_seconds=1)
     return 0
 
 

@@ -11,5 +11,6 @@ Never: talks to DBOS or decides what a playbook does; it never guesses what a st
 from nightdesk.errors import AskPerson, GiveUp, RetryLater
 from nightdesk.work.context import StepInfo, current_step
 from nightdesk.work.desk import Desk
+from nightdesk.work.draft import Verdict
 
-__all__ = ["AskPerson", "Desk", "GiveUp", "RetryLater", "StepInfo", "current_step"]
+__all__ = ["AskPerson", "Desk", "GiveUp", "RetryLater", "StepInfo", "Verdict", "current_step"]

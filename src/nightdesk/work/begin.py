@@ -9,7 +9,9 @@ import sqlalchemy as sa
 from nightdesk.engine import Slot
 from nightdesk.guard.switches import Switchboard
 from nightdesk.house import House
-from nightdesk.store import runs, tasks
+from nightdesk.store import calls, runs, tasks
+from nightdesk.work.nightly import send_home, why_not_now
+from nightdesk.work.sent_back import SentBack, sent_back
 from nightdesk.work.states import Task, lock_task, move
 
 # A task that took its worker down twice runs alone among such tasks, so that it cannot take others with it.
@@ -24,6 +26,7 @@ class Begun:
     dispatch: int
     rows: list[Any]
     at: datetime
+    sent_back: SentBack | None = None
 
 
 def begin_leg(
@@ -42,6 +45,9 @@ def begin_leg(
         return None
     if task["strikes"] >= _SUSPECT_STRIKES and not alone:
         return "alone"
+    if why := why_not_now(conn, now, task):
+        send_home(conn, now, task, why, actor="worker")
+        return None
     if _must_wait(house, conn, now, task, switchboard):
         return None
     return _start(house, conn, now, task, slot)
@@ -54,6 +60,8 @@ def too_old(task: Task) -> str:
 def _start(house: House, conn: sa.Connection, now: datetime, task: Task, slot: Slot) -> Begun:
     dispatch = task["dispatch"] + 1
     cause = "taken over" if task["state"] == "working" else "started" if task["dispatch"] == 0 else "resumed"
+    saved = sa.select(runs).where(runs.c.task_id == task["id"], runs.c.version == task["version"])
+    rows = list(conn.execute(saved).mappings()) if task["dispatch"] else []
     move(
         conn,
         now,
@@ -64,11 +72,9 @@ def _start(house: House, conn: sa.Connection, now: datetime, task: Task, slot: S
         dispatch=dispatch,
         strikes=task["strikes"] + 1,
         slot=slot.executor_id,
-        playbook_version=_version(house, task),
+        playbook_version=_version(house, conn, task, rows),
     )
-    saved = sa.select(runs).where(runs.c.task_id == task["id"], runs.c.version == task["version"])
-    rows = list(conn.execute(saved).mappings()) if task["dispatch"] else []
-    return Begun(task, dispatch, rows, now)
+    return Begun(task, dispatch, rows, now, sent_back(conn, task))
 
 
 def _bury_poison(conn: sa.Connection, now: datetime, task: Task) -> None:
@@ -111,11 +117,21 @@ def working(conn: sa.Connection, column: sa.Column[str], name: str) -> int:
     return int(conn.execute(query).scalar_one())
 
 
-def _version(house: House, task: Task) -> str:
-    """The version of the playbook that the task started with stays on record."""
-    if task["dispatch"] == 0 and task["playbook"] in house.registry:
+def _version(house: House, conn: sa.Connection, task: Task, rows: list[Any]) -> str:
+    """The version of the playbook that this version of the task started with stays on record."""
+    if task["playbook"] in house.registry and _is_new(conn, task, rows):
         return house.registry.get(task["playbook"]).version
     return str(task["playbook_version"])
+
+
+def _is_new(conn: sa.Connection, task: Task, rows: list[Any]) -> bool:
+    """Whether nothing was done yet in this version of the task."""
+    if task["dispatch"] == 0:
+        return True
+    if rows or task["version"] == 1:
+        return False
+    asked = sa.select(calls.c.id).where(calls.c.task_id == task["id"], calls.c.version == task["version"])
+    return conn.execute(asked.limit(1)).first() is None
 
 
 def _own_limit(house: House, playbook: str) -> int:

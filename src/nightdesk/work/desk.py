@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from pydantic import TypeAdapter
 
-from nightdesk.canonical import Json, digest
+from nightdesk.canonical import Json, digest, jsonable
 from nightdesk.clock import Clock
+from nightdesk.errors import GiveUp
 from nightdesk.model.asker import Asker
 from nightdesk.model.transport import http_client
 from nightdesk.watch.logs import get_logger
 from nightdesk.work.context import StepInfo, step_in_progress
+from nightdesk.work.joining import JOIN, Children, Missing, Result, read_results
 from nightdesk.work.journal import Entry, Journal
 from nightdesk.work.pause import Pause
+from nightdesk.work.sent_back import SentBack
 
 if TYPE_CHECKING:
     import httpx
@@ -32,17 +35,33 @@ class Desk:
     """What a playbook's function needs to be durable, and nothing else."""
 
     def __init__(
-        self, task: Any, journal: Journal, pause: Pause, asker: Asker, clock: Clock, deadline: datetime
+        self,
+        task: Any,
+        journal: Journal,
+        pause: Pause,
+        asker: Asker,
+        clock: Clock,
+        deadline: datetime,
+        children: Children,
+        sent_back: SentBack | None = None,
     ) -> None:
         self.task_id: str = task["id"]
         self.tenant: str = task["tenant"]
         self.version: int = task["version"]
         self.deadline = deadline
+        # What a person said of the last draft; None in a first version.
+        self.sent_back = sent_back
         self.log = get_logger("nightdesk.playbook").bind(job_id=self.task_id)
         self._journal = journal
         self._pause = pause
         self._asker = asker
         self._clock = clock
+        self._children = children
+
+    @property
+    def instructions(self) -> str:
+        """What the playbook states for its model, for code that asks one by itself."""
+        return str(self._asker.playbook.definition.get("instructions") or "")
 
     @overload
     async def step(self, name: str, fn: Callable[..., Coroutine[Any, Any, T]], *args: Any, **kwargs: Any) -> T: ...
@@ -85,6 +104,41 @@ class Desk:
     async def sleep_until(self, moment: datetime, *, name: str = "sleep") -> None:
         """Park until the moment. The moment of the first run stands, whatever a replay computes."""
         await self._wait("time", name, None, moment, None)
+
+    async def emit(self, playbook: str, input: Any, *, key: str | None = None) -> str:
+        """Hand in a task for a playbook; the answer is its id, the same in every attempt.
+
+        Without a key the task is known by its place among those that this one emits. What nightly work emits is worked
+        on in the same night.
+        """
+        return await self.step("emit", self._children.emit, playbook, jsonable(input), key)
+
+    async def results(
+        self, ids: Sequence[str], *, timeout: timedelta | float | None = None, missing: Missing = "fail"
+    ) -> list[Result | None]:
+        """Park until all these emitted tasks have come to something, or until the timeout; what came of each, in order.
+
+        A draft that is on the desk, and passed its gates, counts. Where there is nothing, `fail` gives up, `cached`
+        takes the last good result of the same playbook and key, and `without` gives None.
+        """
+        await self._pause.checkpoint()
+        until = None if timeout is None else self._clock.now() + _as_delta(timeout)
+        terms = {"until": until.isoformat() if until else None}
+        entry = await self._journal.enter(JOIN, {"tasks": list(ids), "missing": missing}, terms=terms)
+        if entry.saved is not None and entry.is_done:
+            return read_results(entry.saved["output"])
+        stored = await self._journal.wait(entry)
+        due = datetime.fromisoformat(stored["until"]) if stored["until"] else None
+        settled = await self._children.are_settled(ids)
+        if not settled and (due is None or due > self._clock.now()):
+            await self._pause.wait("tasks", due, why="it waits for tasks that it emitted")
+        await self._journal.start(entry)
+        try:
+            found = await self._children.results(ids, missing)
+        except GiveUp as error:
+            await self._journal.fail(entry, error)
+            raise
+        return read_results(await self._journal.complete(entry, found))
 
     @overload
     def http_client(self) -> "httpx2.AsyncClient": ...

@@ -8,23 +8,28 @@ from typing import Any
 import sqlalchemy as sa
 
 from nightdesk.canonical import Json
-from nightdesk.errors import Invalid
 from nightdesk.house import House
 from nightdesk.model import calls
 from nightdesk.playbook import Playbook
 from nightdesk.store import tasks
 from nightdesk.work.begin import Begun, limits_of, working
+from nightdesk.work.draft import Draft, Lay, store_draft
+from nightdesk.work.emit import Emit, emit_then
 from nightdesk.work.failure import classify, describe, retry_delay
+from nightdesk.work.joining import is_joined, wake_parent
+from nightdesk.work.nightly import OVER
 from nightdesk.work.pause import Wait
 from nightdesk.work.queue import dispatch_next, wake
 from nightdesk.work.states import Task, lock_task, move
 
+_LONGEST_CAUSE = 2_000
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The playbook returned."""
+    """The playbook returned, and its gates have looked at what it made."""
 
-    value: object
+    draft: Draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +50,29 @@ class HandedBack:
     """The worker leaves; the rest of the leg is for another."""
 
 
-Outcome = Finished | Failed | Parked | HandedBack
+@dataclass(frozen=True, slots=True)
+class CutOff:
+    """The night is over; the rest of the leg is for the next."""
+
+
+Outcome = Finished | Failed | Parked | HandedBack | CutOff
 
 
 class LegEnd:
-    """Writes the end of one leg. Built once per leg, run in a transaction that may have to be repeated."""
+    """Writes the end of one leg. Built once per leg, run in a transaction that may have to be repeated.
 
-    def __init__(self, house: House, playbook: Playbook | None, begun: Begun, outcome: Outcome) -> None:
+    `lay` lays before a person what only a person can decide; `emit` hands in what comes then.
+    """
+
+    def __init__(
+        self, house: House, playbook: Playbook | None, begun: Begun, outcome: Outcome, lay: Lay, emit: Emit
+    ) -> None:
         self._house = house
         self._playbook = playbook
         self._begun = begun
         self._outcome = outcome
+        self._lay = lay
+        self._emit = emit
         self._rng = random.Random(f"{begun.task['id']}:{begun.dispatch}")
 
     def write(self, conn: sa.Connection) -> str | None:
@@ -68,12 +85,14 @@ class LegEnd:
         columns = {"worked_ms": task["worked_ms"] + max(0, worked)}
         state = self._settle(conn, now, task, columns)
         self._let_next_in(conn, task)
+        if task["parent_id"] and state in ("done", "review", "dead"):
+            wake_parent(self._house, conn, now, task)
         return state
 
     def _settle(self, conn: sa.Connection, now: datetime, task: Task, columns: dict[str, Any]) -> str:
         match self._outcome:
-            case Finished(value):
-                return self._finish(conn, now, task, value, columns)
+            case Finished(draft):
+                return self._finish(conn, now, task, draft, columns)
             case Failed(error, step):
                 return self._fail(conn, now, task, error, step, columns)
             case Parked(waits):
@@ -81,18 +100,31 @@ class LegEnd:
             case HandedBack():
                 columns |= dispatch_next(self._house, conn, task) | {"strikes": max(0, task["strikes"] - 1)}
                 return self._to(conn, now, task, "queued", "its worker was told to leave", columns)
+            case CutOff():
+                return self._wait(conn, now, task, "time", None, OVER, columns | {"strikes": 0})
 
-    def _finish(self, conn: sa.Connection, now: datetime, task: Task, value: object, columns: dict[str, Any]) -> str:
+    def _finish(self, conn: sa.Connection, now: datetime, task: Task, draft: Draft, columns: dict[str, Any]) -> str:
         assert self._playbook is not None
-        try:
-            columns["result"] = self._playbook.check_output(value)
-        except Invalid as error:
-            return self._fail(conn, now, task, error, None, columns)
-        columns |= {"error": None, "strikes": 0, "failures": 0}
+        is_internal = self._playbook.risk == "internal"
+        if not is_internal or self._playbook.gates:
+            draft = store_draft(self._house.db, conn, now, task, draft)
+        columns |= {"result": draft.payload, "error": None, "strikes": 0, "failures": 0}
+        if draft.failing:
+            cause = f"a draft failed its gates: {'; '.join(verdict.sentence for verdict in draft.failing)}"
+            told = {"gates": [verdict.gate for verdict in draft.failing]}
+            return self._ask_person(conn, now, task, draft, cause[:_LONGEST_CAUSE], columns, told)
         # The risk tier decides who has the last word; for an internal playbook it is nobody.
-        if self._playbook.risk == "internal":
-            return self._to(conn, now, task, "done", "finished", columns)
-        return self._to(conn, now, task, "review", "a draft is ready", columns)
+        if is_internal:
+            return self._hand_on(conn, now, task, draft, columns)
+        return self._ask_person(conn, now, task, draft, "a draft is ready", columns)
+
+    def _hand_on(self, conn: sa.Connection, now: datetime, task: Task, draft: Draft, columns: dict[str, Any]) -> str:
+        """Done, once what comes then was handed in. Where that cannot be, a person has to look."""
+        assert self._playbook is not None
+        faults = emit_then(self._emit, self._house, conn, now, task, self._playbook, draft.payload)
+        if faults:
+            return self._ask_person(conn, now, task, None, "; ".join(faults)[:_LONGEST_CAUSE], columns)
+        return self._to(conn, now, task, "done", "finished", columns)
 
     def _fail(
         self, conn: sa.Connection, now: datetime, task: Task, error: BaseException, step: str | None, columns: Any
@@ -104,7 +136,7 @@ class LegEnd:
         retries = self._playbook.limits.retries if self._playbook else 0
         kind = classify(error)
         if kind == "person":
-            return self._to(conn, now, task, "review", f"needs a person: {told['message']}", columns, told)
+            return self._ask_person(conn, now, task, None, f"needs a person: {told['message']}", columns, told)
         if kind in ("overrun", "refused") or columns["failures"] > retries:
             return self._to(conn, now, task, "dead", f"{kind}: {told['message']}", columns, told)
         delay = retry_delay(columns["failures"], self._rng)
@@ -116,6 +148,8 @@ class LegEnd:
         columns["strikes"] = 0
         if calls.arrived(conn, [wait.call for wait in waits if wait.call]):
             delay = 0.0  # while the leg came to its end, an answer that it would wait for has come
+        if any(wait.kind == "tasks" for wait in waits) and is_joined(conn, task):
+            delay = 0.0
         return self._wait(conn, now, task, waits[0].kind, delay, waits[0].why, columns)
 
     def _wait(
@@ -135,6 +169,19 @@ class LegEnd:
             columns |= dispatch_next(self._house, conn, task, max(delay, 0.001))
             columns["wake_at"] = datetime.fromtimestamp(now.timestamp() + delay, tz=now.tzinfo)
         return self._to(conn, now, task, "waiting", cause, columns, detail)
+
+    def _ask_person(
+        self,
+        conn: sa.Connection,
+        now: datetime,
+        task: Task,
+        draft: Draft | None,
+        cause: str,
+        columns: dict[str, Any],
+        detail: Json = None,
+    ) -> str:
+        self._lay(conn, self._house, task, draft, cause)
+        return self._to(conn, now, task, "review", cause, columns, detail)
 
     def _to(
         self,

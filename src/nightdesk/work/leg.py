@@ -1,7 +1,7 @@
 """Running legs: from the queue's call to the row that says what became of it."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from nightdesk.engine import Slot
@@ -12,28 +12,46 @@ from nightdesk.model.asker import Asker
 from nightdesk.model.room import ModelRoom
 from nightdesk.playbook import Playbook
 from nightdesk.watch.logs import get_logger
-from nightdesk.work.agent import can_follow, follow_instructions
+from nightdesk.work.agent import can_follow, draft_by_instructions
 from nightdesk.work.begin import Begun, begin_leg
 from nightdesk.work.desk import Desk
-from nightdesk.work.end import Failed, Finished, HandedBack, LegEnd, Outcome, Parked
+from nightdesk.work.draft import Check, Draft, Lay
+from nightdesk.work.emit import Emit
+from nightdesk.work.end import CutOff, Failed, Finished, HandedBack, LegEnd, Outcome, Parked
+from nightdesk.work.joining import Children
 from nightdesk.work.journal import Journal
-from nightdesk.work.pause import Pause
+from nightdesk.work.nightly import OVER
+from nightdesk.work.pause import Pause, Wait
 from nightdesk.work.queue import return_leg
+from nightdesk.work.states import Task
 
 _log = get_logger("nightdesk.leg")
 # How long a cancelled playbook may take to clean up before its leg ends without it.
 _CLEAN_UP_SECONDS = 1.0
 _DISK_PAUSE_SECONDS = 1.0
+# After the hard stop nothing begins; what is under way has this long, for an answer that is lost is paid twice.
+_LAST_STEPS = timedelta(seconds=8)
+# How often a leg of the night looks at the clock: a timer would stand still while the machine sleeps.
+_CLOCK_SECONDS = 0.5
 
 
 class Legs:
-    """All legs of one worker. The engine calls `run`; SIGTERM calls `close_door`, then `leave`."""
+    """All legs of one worker. The engine calls `run`; SIGTERM calls `close_door`, then `leave`.
 
-    def __init__(self, house: House, slot: Slot, switchboard: Switchboard, room: ModelRoom) -> None:
+    `check` holds each draft against the gates of its playbook, as a part of the leg; `lay` lays before a person what
+    only a person can decide, in the transaction that ends it; `emit` hands in what a task makes for other playbooks.
+    """
+
+    def __init__(
+        self, house: House, slot: Slot, switchboard: Switchboard, room: ModelRoom, check: Check, lay: Lay, emit: Emit
+    ) -> None:
         self._house = house
         self._slot = slot
         self._switchboard = switchboard
         self._room = room
+        self._check = check
+        self._lay = lay
+        self._emit = emit
         self._suspects = asyncio.Semaphore(1)
         self._closed = False
         self._leaving = asyncio.Event()
@@ -78,7 +96,7 @@ class Legs:
         playbook, outcome = await self._outcome(begun)
         state = None
         if outcome is not None:
-            end = LegEnd(self._house, playbook, begun, outcome)
+            end = LegEnd(self._house, playbook, begun, outcome, self._lay, self._emit)
             state = await self._house.db.commit(end.write)
         if state is None:
             log.warning("A leg was lost to another worker, or cancelled.", action="leg", status="lost")
@@ -114,16 +132,16 @@ class Legs:
             )
         task = begun.task
         left = timedelta(seconds=playbook.limits.time_seconds) - timedelta(milliseconds=task["worked_ms"])
-        pause = Pause(lambda: self._is_stopped(task["playbook"], task["tenant"]))
+        pause = Pause(lambda: self._held_up(task))
         journal = Journal(self._house, begun, playbook.on_code_change)
         asker = Asker(self._room, task, begun.dispatch, playbook, pause)
-        desk = Desk(task, journal, pause, asker, self._house.clock, begun.at + left)
+        deadline = min(begun.at + left, task["until"] or begun.at + left)
+        children = Children(self._house, task, self._emit)
+        desk = Desk(task, journal, pause, asker, self._house.clock, deadline, children, begun.sent_back)
         order = playbook.load_input(task["input"])
-        body = asyncio.ensure_future(
-            playbook.run(order, desk) if playbook.run else follow_instructions(playbook, order, desk)
-        )
+        body = asyncio.ensure_future(self._draft(playbook, order, desk))
         try:
-            outcome = await self._watch(body, pause, left.total_seconds())
+            outcome = await self._watch(body, pause, left.total_seconds(), task["until"])
         except Exception as error:
             if asker.refused:
                 raise AskPerson(f"The provider refuses for its policy: {asker.refused}") from error
@@ -136,29 +154,54 @@ class Legs:
             await journal.finish()
         return outcome
 
-    async def _watch(self, body: "asyncio.Future[Any]", pause: Pause, seconds: float) -> Outcome:
-        """Wait for the first of: the playbook's end, its rest, the worker's leaving, the time limit."""
+    async def _draft(self, playbook: Playbook, order: Any, desk: Desk) -> Draft:
+        if playbook.run is None:
+            return await draft_by_instructions(playbook, order, desk, self._check)
+        return await self._check(playbook, order, playbook.check_output(await playbook.run(order, desk)), desk)
+
+    async def _watch(
+        self, body: "asyncio.Future[Any]", pause: Pause, seconds: float, until: datetime | None
+    ) -> Outcome:
+        """Wait for the first of: the playbook's end or rest, the worker's leaving, the night's end, the time limit."""
         parked = asyncio.ensure_future(pause.reached())
         leaving = asyncio.ensure_future(self._leaving.wait())
+        over = asyncio.ensure_future(self._cut_off(until))
         try:
-            await asyncio.wait({body, parked, leaving}, timeout=max(0, seconds), return_when="FIRST_COMPLETED")
+            ends = {body, parked, leaving, over}
+            await asyncio.wait(ends, timeout=max(0, seconds), return_when="FIRST_COMPLETED")
             if body.cancelled() and pause.error is None:
                 return Failed(RuntimeError("The playbook's code cancelled itself."))
             if body.done() and pause.error is None:
                 return Finished(body.result())
             if pause.error is not None:
                 raise pause.error
+            waits = [wait for wait in pause.waits if wait.why != OVER]
+            if over.done() or (parked.done() and not waits):
+                return CutOff()
             if parked.done():
-                return Parked(list(pause.waits))
+                return Parked(waits)
             if leaving.done():
                 return HandedBack()
             return Failed(Overrun("The task's time limit was reached; the steps that it completed are kept."))
         finally:
-            await _cancel(body, parked, leaving)
+            await _cancel(body, parked, leaving, over)
 
-    def _is_stopped(self, playbook: str, tenant: str) -> bool:
-        switch = self._switchboard.covering(playbook, tenant)
-        return switch is not None and switch.mode == "stop"
+    async def _cut_off(self, until: datetime | None) -> None:
+        """Return when the night is over, and what was under way then has had its time to end; or never."""
+        if until is None:
+            await asyncio.Event().wait()
+            return
+        end = until + _LAST_STEPS
+        while (left := (end - self._house.clock.now()).total_seconds()) > 0:  # noqa: ASYNC110 - time tells nobody
+            await asyncio.sleep(min(left, _CLOCK_SECONDS))
+
+    def _held_up(self, task: Task) -> Wait | None:
+        """Why no further step of the leg may begin."""
+        switch = self._switchboard.covering(task["playbook"], task["tenant"])
+        if switch is not None and switch.mode == "stop":
+            return Wait("switch")
+        is_over = task["until"] is not None and task["until"] <= self._house.clock.now()
+        return Wait("time", why=OVER) if is_over else None
 
 
 async def _cancel(*futures: "asyncio.Future[Any]") -> None:

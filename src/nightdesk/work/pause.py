@@ -28,19 +28,19 @@ class Wait:
 class Pause:
     """Also what a call to a model asks of its leg (`nightdesk.model.rest`)."""
 
-    def __init__(self, is_stopped: Callable[[], bool]) -> None:
+    def __init__(self, held_up: Callable[[], Wait | None]) -> None:
         self.waits: list[Wait] = []
         self.error: BaseException | None = None
-        self._is_stopped = is_stopped
+        self._held_up = held_up
         self._in_progress = 0
         self._waits_in: Counter[StepInfo] = Counter()
         self._changes = 0
         self._changed = asyncio.Event()
 
     async def checkpoint(self) -> None:
-        """Between two steps: if the switch is at stop, this is where the leg ends."""
-        if self._is_stopped():
-            await self.wait("switch")
+        """Between two steps: if the switch is at stop, or the night is over, this is where the leg ends."""
+        if held := self._held_up():
+            await self.wait(held.kind, why=held.why)
 
     @contextmanager
     def busy(self) -> Iterator[None]:

@@ -39,6 +39,32 @@ def dispatch_next(house: House, conn: sa.Connection, task: Task, delay_seconds: 
     return {"leg": leg, "rank": None if delay_seconds > 0 else rank}
 
 
+def dispatch_in_order(
+    house: House, conn: sa.Connection, chosen: Sequence[Task], before: sa.ColumnElement[bool]
+) -> None:
+    """Queue the next legs of these tasks in this order: in each priority behind those of `before` that are in the line,
+    or behind its front."""
+    last: dict[int, int] = {}
+    rows = []
+    for task in chosen:
+        priority = task["priority"]
+        if priority not in last:
+            last[priority] = _last_rank(conn, priority, before)
+        last[priority] += 1
+        house.dispatcher.enqueue(conn, task["id"], task["leg"] + 1, priority=priority, rank=last[priority])
+        rows.append({"p_id": task["id"], "leg": task["leg"] + 1, "rank": last[priority]})
+    if rows:
+        conn.execute(tasks.update().where(tasks.c.id == sa.bindparam("p_id")), rows)
+
+
+def _last_rank(conn: sa.Connection, priority: int, before: sa.ColumnElement[bool]) -> int:
+    in_line = tasks.c.rank.is_not(None) & (tasks.c.priority == priority)
+    own = sa.select(sa.func.max(tasks.c.rank)).where(in_line, before)
+    front = sa.select(sa.func.min(tasks.c.rank)).where(in_line)
+    found = conn.execute(sa.select(own.scalar_subquery(), front.scalar_subquery())).one()
+    return max(rank or 0 for rank in found)
+
+
 def wake(house: House, conn: sa.Connection, task: Task) -> None:
     """What a waiting task waited for has come: queue its next leg. It is `waiting` until that leg starts."""
     columns = dispatch_next(house, conn, task) | {"wake_at": None, "updated_at": house.clock.now()}

@@ -1,6 +1,6 @@
 """The states of a task, and the one function that changes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,18 +14,19 @@ from nightdesk.watch import courier, events
 Task = Mapping[Any, Any]  # a row of tasks
 
 LEADS_TO: dict[str, frozenset[str]] = {
-    "queued": frozenset({"planned", "working", "waiting", "expired", "cancelled", "dead"}),
+    # queued to review, and rejected to review: a decision was undone
+    "queued": frozenset({"planned", "working", "waiting", "review", "expired", "cancelled", "dead"}),
     "planned": frozenset({"queued", "working", "waiting", "expired", "cancelled", "dead"}),
     # working to working: another worker took over from one that died
     "working": frozenset({"working", "queued", "waiting", "review", "done", "cancelled", "dead"}),
     # waiting to waiting: what it waited for came, and it met the next thing to wait for before any work
     "waiting": frozenset({"working", "waiting", "expired", "cancelled", "dead"}),
-    "review": frozenset({"approved", "rejected", "queued", "cancelled"}),
+    "review": frozenset({"approved", "rejected", "queued", "expired", "cancelled"}),
     "approved": frozenset({"releasing", "review", "cancelled"}),
     "releasing": frozenset({"done", "approved", "dead"}),
     "dead": frozenset({"queued", "cancelled"}),
     "done": frozenset(),
-    "rejected": frozenset(),
+    "rejected": frozenset({"review"}),
     "expired": frozenset(),
     "cancelled": frozenset(),
 }
@@ -82,6 +83,28 @@ def move(
     )
     if ended and task["callback_url"]:
         courier.post(conn, at, "callback", task["callback_url"], _completion(at, dict(task) | values), task["id"])
+
+
+def move_all(
+    conn: sa.Connection,
+    at: datetime,
+    ids: Sequence[str],
+    prior: str,
+    to: str,
+    *,
+    cause: str,
+    actor: str,
+    **columns: Any,
+) -> list[str]:
+    """The same for those of many tasks that are in this state, between two in which nothing waits or ends; the answer
+    is which they were."""
+    if to not in LEADS_TO[prior]:
+        raise ValueError(f"what is {prior} cannot become {to}")
+    values = {"rank": None} | columns | {"state": to, "updated_at": at}
+    still = tasks.c.id.in_(ids) & (tasks.c.state == prior)
+    moved = list(conn.scalars(tasks.update().where(still).values(values).returning(tasks.c.id)))
+    events.record_moves(conn, at, moved, cause=cause, actor=actor, prior_state=prior, state=to)
+    return moved
 
 
 def _completion(at: datetime, task: Task) -> Json:

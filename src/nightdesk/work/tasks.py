@@ -8,6 +8,7 @@ from nightdesk.canonical import Json
 from nightdesk.errors import Conflict, Invalid
 from nightdesk.house import House
 from nightdesk.store import runs
+from nightdesk.watch.events import record
 from nightdesk.work.insight import find_task
 from nightdesk.work.queue import wake
 from nightdesk.work.states import ENDS, Task, move, require_task
@@ -30,17 +31,26 @@ def answer(
     """Answer a question of `desk.ask`; the task goes on with the choice. The same answer again does nothing."""
     with house.db.write() as conn:
         task = require_task(conn, task_id, tenant)
-        question = _open_question(conn, task, step)
-        choices = question["input"]["choices"]
-        if choice not in choices:
-            raise Invalid("That is not one of the choices", [("choice", f"known are {', '.join(choices)}")])
-        now = house.clock.now()
-        took = round((now - question["started_at"]).total_seconds() * 1000)
-        values = {"status": "done", "output": choice, "ended_at": now, "duration_ms": max(0, took)}
-        conn.execute(runs.update().where(_is_row(question)), values)
-        if task["state"] == "waiting":
-            wake(house, conn, task)
+        answer_in(house, conn, task, _open_question(conn, task, step), choice, actor=actor)
     return find_task(house, task_id, tenant)
+
+
+def answer_in(house: House, conn: sa.Connection, task: Task, question: Any, choice: str, *, actor: str) -> None:
+    """The same in the caller's transaction, for a task that it holds and a row of `runs` that waits."""
+    choices = question["input"]["choices"]
+    if choice not in choices:
+        raise Invalid("That is not one of the choices", [("choice", f"known are {', '.join(choices)}")])
+    now = house.clock.now()
+    took = round((now - question["started_at"]).total_seconds() * 1000)
+    values = {"status": "done", "output": choice, "ended_at": now, "duration_ms": max(0, took)}
+    conn.execute(runs.update().where(_is_row(question)), values)
+    told = {"step": question["step"], "occurrence": question["occurrence"], "choice": choice}
+    record(
+        conn, now, "answer", cause=f"answered: {choice}", actor=actor, task_id=task["id"], version=task["version"],
+        detail=told,
+    )  # fmt: skip
+    if task["state"] == "waiting":
+        wake(house, conn, task)
 
 
 def _open_question(conn: sa.Connection, task: Task, step: str | None) -> Any:

@@ -51,12 +51,11 @@ def _pays(house: House) -> sa.ColumnElement[bool]:
     """The budgets, of today and tonight, that a task is paid from."""
     now, b = house.clock.now(), budgets.c
     today, tonight = local_day(house.settings, now), night_of(house.settings, now)
-    nightly = [playbook.name for playbook in house.registry if playbook.when.kind in ("night", "after")]
     return sa.or_(
         (b.scope == "day") & (b.day == today),
         (b.scope == "playbook") & (b.day == today) & (b.name == tasks.c.playbook),
         (b.scope == "tenant") & (b.day == today) & (b.name == tasks.c.tenant),
-        (b.scope == "night") & (b.name == tonight) & tasks.c.playbook.in_(nightly) & (tasks.c.priority > 1),
+        (b.scope == "night") & (b.name == tonight) & tasks.c.until.is_not(None),
         (b.scope == "task") & (b.name == tasks.c.id),
     )
 

@@ -1,5 +1,6 @@
 """A value that satisfies a JSON schema, filled with the words of the prompt."""
 
+import re
 from collections.abc import Callable
 
 from nightdesk.canonical import Json, canonical
@@ -8,6 +9,8 @@ from nightdesk.model.simulator.texts import text
 from nightdesk.model.simulator.words import Words
 
 _DEEPEST = 8
+_IN_WORDS = re.compile(r"\{([^{}]{1,200})\}")
+_LIMIT = re.compile(r"\b(minLength|maxLength|minItems|maxItems): (\d{1,9})\b")
 _MOST_ITEMS = 1_000
 
 
@@ -66,7 +69,7 @@ class _Filler:
             properties = {**schema.get("properties", {}), **inner.get("properties", {})}
             required = [*schema.get("required", ()), *inner.get("required", ())]
             schema = {**schema, **inner, "properties": properties, "required": required, "allOf": ()}
-        return schema
+        return {**_limits_in_words(schema.get("description")), **schema}
 
     def _referenced(self, reference: str) -> dict[str, Json]:
         found: Json = self._root
@@ -108,6 +111,12 @@ class _Filler:
         made, is_marked = text(schema, self._words, name, self._made, self._to_mark and not is_id)
         self._to_mark = self._to_mark and not is_marked
         return made
+
+
+def _limits_in_words(description: Json) -> dict[str, Json]:
+    """Limits that a provider's schemas have no word for are written by its SDK into the description, in braces."""
+    stated = _IN_WORDS.findall(description) if isinstance(description, str) else []
+    return {name: int(number) for part in stated for name, number in _LIMIT.findall(part)}
 
 
 def _count(least: Json) -> int:

@@ -31,7 +31,7 @@ def text(schema: dict[str, Json], words: Words, name: str, salt: int, to_mark: b
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]], False
     if schema.get("pattern"):
-        return _patterned(schema["pattern"], words, name), False
+        return _patterned(schema["pattern"], words, name, salt), False
     most = schema.get("maxLength")
     marked = to_mark and (most is None or most > len(MARK))
     said = (words.about(name) if name else "") or words.sentence(_WORDS_PER_TEXT, salt)
@@ -43,13 +43,18 @@ def _lengthened(text: str, least: int, words: Words) -> str:
     if least > _LONGEST:
         raise ValueError(f"the schema asks for a text of {least} characters")
     while len(text) < least:
-        text = f"{text} {words.sentence(_WORDS_PER_TEXT, len(text))}"
+        text = f"{text}. {words.sentence(_WORDS_PER_TEXT, len(text))}"
     return text
 
 
-def _patterned(pattern: str, words: Words, name: str) -> str:
-    """A word of the prompt that matches the whole pattern goes before one that is made up."""
-    said = [words.about(name)] if name else []
-    short = (word for word in [*said, *words.take(200)] if 0 < len(word) <= _LONGEST_WORD_TO_MATCH)
-    fitting = (word for word in short if re.fullmatch(pattern, word))
-    return next(fitting, None) or matching(pattern) or words.sentence(1)
+def _patterned(pattern: str, words: Words, name: str, salt: int) -> str:
+    """What the prompt says of the name, else one of its words, that matches the whole pattern; else one made up."""
+    said = words.about(name) if name else ""
+    if _fits(pattern, said):
+        return said
+    fitting = [word for word in words.take(200) if _fits(pattern, word)]
+    return fitting[salt % len(fitting)] if fitting else matching(pattern) or words.sentence(1)
+
+
+def _fits(pattern: str, word: str) -> bool:
+    return 0 < len(word) <= _LONGEST_WORD_TO_MATCH and re.fullmatch(pattern, word) is not None

@@ -9,7 +9,8 @@ from nightdesk.canonical import digest
 MARK = "[simulated]"
 _MOST_CHARACTERS = 8_000
 _FALLBACK = ["nothing", "was", "asked"]
-_WORD = re.compile(r"[^\W_][\w'\u2019-]*")
+# A number such as 4.5 or 1,299 is one word: torn apart it would be two numbers that nobody gave.
+_WORD = re.compile(r"\d+(?:[.,:]\d+)+|[^\W_][\w'\u2019-]*")
 
 
 class Words:

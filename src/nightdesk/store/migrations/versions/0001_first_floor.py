@@ -159,6 +159,9 @@ def upgrade() -> None:
         sa.Column("rank", sa.BigInteger(), nullable=True),
         sa.Column("slot", sa.Text(), nullable=True),
         sa.Column("callback_url", sa.Text(), nullable=True),
+        sa.Column("night", sa.Text(), nullable=True),
+        sa.Column("until", Instant(), nullable=True),
+        sa.Column("parent_id", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "(state = 'waiting') = (waiting_for IS NOT NULL)", name=op.f("ck_tasks_waiting_says_for_what")
         ),
@@ -177,10 +180,14 @@ def upgrade() -> None:
             name=op.f("ck_tasks_state_known"),
         ),
         sa.CheckConstraint(
-            "waiting_for IN ('batch', 'retry', 'budget', 'person', 'switch', 'time', 'turn', 'breaker', 'limit')",
+            "waiting_for IN ('batch', 'retry', 'budget', 'person', 'switch', 'time', 'turn', 'breaker', 'limit', "
+            "'tasks')",
             name=op.f("ck_tasks_wait_known"),
         ),
         sa.CheckConstraint("priority BETWEEN 0 AND 3", name=op.f("ck_tasks_priority_known")),
+        sa.CheckConstraint(
+            "state <> 'planned' OR (night IS NOT NULL AND until IS NOT NULL)", name=op.f("ck_tasks_planned_for_a_night")
+        ),
         sa.CheckConstraint(
             "version >= 1 AND leg >= 1 AND dispatch >= 0 AND strikes >= 0", name=op.f("ck_tasks_counts_make_sense")
         ),
@@ -212,6 +219,22 @@ def upgrade() -> None:
         postgresql_where=sa.text("rank IS NOT NULL"),
     )
     op.create_index("ix_tasks_listing", "tasks", ["created_at", "id"], unique=False)
+    op.create_index(
+        "ix_tasks_night",
+        "tasks",
+        ["night", "state"],
+        unique=False,
+        sqlite_where=sa.text("night IS NOT NULL"),
+        postgresql_where=sa.text("night IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_tasks_parent",
+        "tasks",
+        ["parent_id"],
+        unique=False,
+        sqlite_where=sa.text("parent_id IS NOT NULL"),
+        postgresql_where=sa.text("parent_id IS NOT NULL"),
+    )
     op.create_index("ix_tasks_state", "tasks", ["state", "created_at", "id"], unique=False)
     op.create_index("ix_tasks_tenant", "tasks", ["tenant", "created_at", "id"], unique=False)
     op.create_index(
