@@ -120,7 +120,7 @@ def test_the_doctor_names_what_is_wrong(nightdesk: Terminal) -> None:
 
 
 def test_the_doctor_looks_at_a_house_that_cannot_be_opened(nightdesk: Terminal) -> None:
-    away = {"NIGHTDESK_DATABASE_URL": "postgresql://postgres:hidden@127.0.0.1:1/none"}
+    away = {"NIGHTDESK_DATABASE_URL": "postgresql://postgres:hidden@127.0.0.1:1/none"}  # pragma: allowlist secret
     answer = nightdesk("doctor", "--json", code=1, env=away)
     assert _levels(answer.json)["database"] == "bad"
     assert "hidden" not in answer.out

@@ -102,7 +102,7 @@ def message(*blocks: Json, stop_reason: str = "end_turn", **more: Json) -> Json:
 @contextmanager
 def client(transport: Answering) -> Iterator[Anthropic]:
     http = anthropic.DefaultHttpxClient(transport=transport)
-    with Anthropic(api_key="key-of-a-test", http_client=http) as made:
+    with Anthropic(api_key="key-of-a-test", http_client=http) as made:  # pragma: allowlist secret
         yield made
 
 

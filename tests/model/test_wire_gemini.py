@@ -74,7 +74,7 @@ BLOCKED = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promp
 def client(transport: Answering) -> Iterator[genai.Client]:
     with httpx2.Client(transport=transport) as http:
         options = types.HttpOptions(httpx_client=http, base_url=HOST)
-        yield genai.Client(vertexai=False, api_key="key-of-a-test", http_options=options)
+        yield genai.Client(vertexai=False, api_key="key-of-a-test", http_options=options)  # pragma: allowlist secret
 
 
 def question(**more: Json) -> dict[str, Json]:

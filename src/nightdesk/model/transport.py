@@ -58,8 +58,8 @@ def _old_client(carrier: Carrier, *, sync: bool) -> Any:
             return httpx.Response(answer.status, headers=dict(answer.headers), content=answer.body)
 
     if sync:
-        return httpx.Client(transport=OldSync(), timeout=None)
-    return httpx.AsyncClient(transport=OldAsync(), timeout=None)
+        return httpx.Client(transport=OldSync(), timeout=None)  # nosec B113: a call may be held for hours
+    return httpx.AsyncClient(transport=OldAsync(), timeout=None)  # nosec B113: the same
 
 
 def _neutral(request: Any, body: bytes) -> HttpRequest:
